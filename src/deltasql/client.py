@@ -1,0 +1,337 @@
+"""The client: `connect()` gives a `Lake`, a lake gives `Table`s. Thin: every verb lives in `ops` or `mirror`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+
+from deltasql.config import DEFAULT_MIRROR, MirrorSettings
+from deltasql.errors import ConfigError, InvalidInputError
+from deltasql.events import Sink, ignore
+from deltasql.ledger.contracts import CommitDraft, HistoryEntry, MirrorHead, MirrorStatus, TableEntry
+from deltasql.ledger.engine import open_ledger
+from deltasql.ledger.outbox import SqlOutbox
+from deltasql.ledger.reader import SqlTxnLogReader
+from deltasql.ledger.registry import check_name, settle_root
+from deltasql.ledger.writer import SqlTxnLogWriter
+from deltasql.log.writer import DeltaLog
+from deltasql.mirror.engine import MirrorEngine, MirrorReport
+from deltasql.mirror.recovery import RebuildReport, rebuild_log
+from deltasql.ops.adopt import adopt
+from deltasql.ops.commit import draft_commit
+from deltasql.ops.create import draft_create
+from deltasql.ops.services import Services
+from deltasql.ops.snapshot import Snapshot
+from deltasql.ops.write import draft_append, draft_delete, draft_overwrite, merge_appends
+from deltasql.outcomes import Committed
+from deltasql.protocol.actions import Action
+from deltasql.protocol.schema import StructType
+from deltasql.storage.locations import join_url, normalise_url, open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Timestamp = datetime | str
+
+
+def connect(
+    ledger: str,
+    root: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    mirror: MirrorSettings = DEFAULT_MIRROR,
+    sink: Sink = ignore,
+) -> Lake:
+    """Open a lake. An empty database becomes a ledger; one of an older release is refused with the command to run.
+
+    `root` is where new tables get their folders. It is kept in the ledger at the first connect that names it.
+    """
+    # Looked at before the database is touched: a bad root must not leave a ledger behind.
+    wanted = None if root is None else normalise_url(root)
+    options = dict(storage_options or {})
+    if wanted is not None:
+        open_store(wanted, options)
+    database = open_ledger(ledger)
+    try:
+        settled = settle_root(database, wanted)
+    except BaseException:
+        database.close()
+        raise
+    services = Services(
+        reader=SqlTxnLogReader(database),
+        writer=SqlTxnLogWriter(database),
+        outbox=SqlOutbox(database),
+        store_at=lambda location: open_store(location, options),
+        sink=sink,
+    )
+    return Lake(services, settled, mirror, database.close)
+
+
+class Lake:
+    """All tables of one ledger. May be used as a context manager, and from many threads."""
+
+    def __init__(
+        self, services: Services, root: str | None, settings: MirrorSettings, close: Callable[[], None]
+    ) -> None:
+        self._services = services
+        self._close = close
+        self.root = root
+        self._engine = MirrorEngine(
+            services.reader, services.outbox, self._log, settings=settings, sink=services.sink
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to the ledger."""
+        self._close()
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema | StructType | str,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        description: str | None = None,
+    ) -> Table:
+        """Create a table below the root: `sales.orders` lives in `root/sales/orders`."""
+        check_name(name)
+        if self.root is None:
+            raise ConfigError(
+                "this ledger has no root, so a new table has no place",
+                hint="connect once with root=…, such as root='file:///data/warehouse'",
+                field="root",
+            )
+        location = join_url(self.root, *name.split("."))
+        draft = draft_create(self._services, name, location, schema, partition_by, properties, description)
+        self._services.commit([draft])
+        return self.table(name)
+
+    def table(self, name: str) -> Table:
+        return Table(self, self._services, self._services.reader.table(name))
+
+    def tables(self) -> list[Table]:
+        return [Table(self, self._services, entry) for entry in self._services.reader.tables()]
+
+    def transaction(self) -> Transaction:
+        """Commits to any number of tables that stand or fall together."""
+        return Transaction(self._services)
+
+    def mirror(self, tables: Sequence[str] | None = None) -> MirrorReport:
+        """Publish, in this process, every version that is pending now."""
+        chosen = None if tables is None else [self._services.reader.table(name) for name in tables]
+        return self._engine.run(chosen)
+
+    def adopt(self, location: str, name: str) -> Table:
+        """Take in a Delta table that others have written, with its history. It stays where it is."""
+        return Table(self, self._services, adopt(self._services, normalise_url(location), name))
+
+    def rebuild(self, name: str, to: str | None = None, force: bool = False) -> RebuildReport:
+        """Write a table's log again from the ledger: in its place, or, with `to`, elsewhere."""
+        entry = self._services.reader.table(name)
+        place = entry.location if to is None else normalise_url(to)
+        log = DeltaLog(self._services.store_at(place))
+        mirrored = self._services.outbox.mirror_head(entry)
+        return rebuild_log(self._services.reader, entry, mirrored, log, force=force)
+
+    def checkpoint(self, name: str) -> int:
+        """Write a checkpoint of a table at its published head and return the version."""
+        return self._engine.checkpoint(self._services.reader.table(name))
+
+    def _log(self, entry: TableEntry) -> DeltaLog:
+        return DeltaLog(self._services.store_at(entry.location))
+
+
+class Table:
+    """One table. Each write is one commit; nothing is cached, so every call sees the newest version."""
+
+    def __init__(self, lake: Lake, services: Services, entry: TableEntry) -> None:
+        self._lake = lake
+        self._services = services
+        self._entry = entry
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {self.location!r})"
+
+    @property
+    def name(self) -> str:
+        return self._entry.name
+
+    @property
+    def location(self) -> str:
+        """The table's folder, as every Delta reader can open it once it is mirrored."""
+        return self._entry.location
+
+    @property
+    def version(self) -> int:
+        """The newest committed version."""
+        return self._services.reader.head(self._entry).version
+
+    def append(self, data: object) -> Committed:
+        """Add rows: a pyarrow Table, a RecordBatchReader, or anything that speaks Arrow."""
+        return self._commit(draft_append(self._services, self._entry, self.snapshot(), data))
+
+    def overwrite(self, data: object, where: str | None = None) -> Committed:
+        """Replace all rows, or those for which `where` is true."""
+        return self._commit(draft_overwrite(self._services, self._entry, self.snapshot(), data, where))
+
+    def delete(self, where: str | None = None) -> Committed:
+        """Delete the rows for which `where` is true, or all. Where there are none, no version is made."""
+        snapshot = self.snapshot()
+        draft = draft_delete(self._services, self._entry, snapshot, where)
+        if draft is None:
+            return Committed(table=self.name, version=snapshot.version, timestamp=snapshot.timestamp)
+        return self._commit(draft)
+
+    def commit(
+        self,
+        actions: Sequence[Action],
+        operation: str = "WRITE",
+        read_version: int | None = None,
+        token: str | None = None,
+    ) -> Committed:
+        """Commit ready-made actions, for engines that write data files themselves.
+
+        `read_version` is the version the actions were made for (the newest one, where it is left out). A `token`
+        makes the call repeatable: a second one with the same token returns the first one's version.
+        """
+        return self._commit(draft_commit(self._entry, self.snapshot(), actions, operation, read_version, token))
+
+    def checkpoint(self) -> int:
+        """Write a checkpoint now, at the published head, and return its version."""
+        return self._lake.checkpoint(self.name)
+
+    def snapshot(self, version: int | None = None, timestamp: Timestamp | None = None) -> Snapshot:
+        """The table at a version, or as it stood at an instant; the newest version where neither is given."""
+        if timestamp is not None:
+            if version is not None:
+                raise InvalidInputError("both version and timestamp", hint="give one of them", field="version")
+            version = self._services.reader.version_at(self._entry, milliseconds(timestamp))
+        return Snapshot(self._services, self._entry, self._services.reader.state(self._entry, version))
+
+    def to_arrow(
+        self, version: int | None = None, timestamp: Timestamp | None = None, filter: str | None = None
+    ) -> pa.Table:
+        return self.snapshot(version, timestamp).to_arrow(filter)
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """The commits, newest first."""
+        return self._services.reader.history(self._entry, limit)
+
+    def mirror_head(self) -> MirrorHead:
+        """How far this table's log has come."""
+        return self._services.outbox.mirror_head(self._entry)
+
+    def mirror_status(self, *, unpublished_only: bool = False) -> list[MirrorStatus]:
+        """How the publication of each version stands."""
+        return self._services.outbox.status(self._entry, unpublished_only=unpublished_only)
+
+    def _commit(self, draft: CommitDraft) -> Committed:
+        return self._services.commit([draft])[0]
+
+
+class Transaction:
+    """Commits that stand or fall together. Data files are written at once; the commit comes at the end of the block.
+
+    Where the block raises, nothing is committed and the files it wrote belong to no version.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._drafts: dict[str, CommitDraft] = {}
+        self._open = True
+        self.result: tuple[Committed, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+        if kind is None:
+            self.result = self._services.commit(list(self._drafts.values()))
+
+    def table(self, name: str) -> TransactionTable:
+        return TransactionTable(self, self._services, self._services.reader.table(name))
+
+    def add(self, draft: CommitDraft) -> None:
+        if not self._open:
+            raise InvalidInputError("this transaction has ended", hint="begin a new one", field="transaction")
+        present = self._drafts.get(draft.table)
+        if present is None:
+            self._drafts[draft.table] = draft
+        elif _is_append(present) and _is_append(draft):
+            self._drafts[draft.table] = merge_appends(present, draft)
+        else:
+            raise InvalidInputError(
+                f"a transaction holds one {present.operation} for table {draft.table!r} already",
+                hint="use one transaction for each, or put both into one operation",
+                field="transaction",
+            )
+
+
+class TransactionTable:
+    """A table inside a transaction: the same verbs, without an answer until the transaction ends."""
+
+    def __init__(self, transaction: Transaction, services: Services, entry: TableEntry) -> None:
+        self._transaction = transaction
+        self._services = services
+        self._entry = entry
+
+    def append(self, data: object) -> None:
+        self._transaction.add(draft_append(self._services, self._entry, self._snapshot(), data))
+
+    def overwrite(self, data: object, where: str | None = None) -> None:
+        self._transaction.add(draft_overwrite(self._services, self._entry, self._snapshot(), data, where))
+
+    def delete(self, where: str | None = None) -> None:
+        draft = draft_delete(self._services, self._entry, self._snapshot(), where)
+        if draft is not None:
+            self._transaction.add(draft)
+
+    def commit(self, actions: Sequence[Action], operation: str = "WRITE", read_version: int | None = None) -> None:
+        self._transaction.add(
+            draft_commit(self._entry, self._snapshot(), actions, operation, read_version, None)
+        )
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(self._services, self._entry, self._services.reader.state(self._entry))
+
+
+def _is_append(draft: CommitDraft) -> bool:
+    return draft.parameters.get("mode") == "Append"
+
+
+def milliseconds(timestamp: Timestamp) -> int:
+    """An aware datetime or an ISO string as milliseconds since the epoch."""
+    if isinstance(timestamp, str):
+        try:
+            moment = datetime.fromisoformat(timestamp)
+        except ValueError as error:
+            raise _bad_timestamp(timestamp) from error
+    else:
+        moment = timestamp
+    if moment.tzinfo is None:
+        raise _bad_timestamp(timestamp)
+    return int(moment.timestamp() * 1000)
+
+
+def _bad_timestamp(timestamp: Timestamp) -> InvalidInputError:
+    return InvalidInputError(
+        f"{timestamp!s:.100} is not an instant",
+        hint="give an aware datetime, or ISO text with an offset: 2026-01-31T12:00:00Z",
+        field="timestamp",
+    )
+
+
+__all__ = ["Lake", "Table", "Transaction", "connect"]

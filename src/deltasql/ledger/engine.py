@@ -1,0 +1,154 @@
+"""Connections and transactions of a ledger, over the raw driver."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from deltasql.errors import LedgerVersionError
+from deltasql.ledger.dialects import Dialect, dialect_for
+
+# The newest migration in `migrations/versions`; a test holds the two equal.
+SCHEMA_VERSION = "0001"
+VERSION_TABLE = "dl_schema_version"
+
+
+class Session:
+    """Statements inside one transaction."""
+
+    def __init__(self, connection: Any, dialect: Dialect) -> None:
+        self._connection = connection
+        self._dialect = dialect
+        self._spell = lru_cache(maxsize=512)(dialect.respell)
+
+    @property
+    def dialect(self) -> Dialect:
+        return self._dialect
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        return self._connection.execute(self._spell(sql), parameters)
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> Any:
+        return self._connection.executemany(self._spell(sql), rows)
+
+    def row(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        return self.execute(sql, parameters).fetchone()
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.execute(sql, parameters).fetchall()
+
+    def batches(self, sql: str, parameters: Sequence[Any], size: int) -> Iterator[list[tuple[Any, ...]]]:
+        cursor = self.execute(sql, parameters)
+        while rows := cursor.fetchmany(size):
+            yield rows
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def now(self) -> int:
+        """The database's clock, in milliseconds."""
+        row = self.row(f"SELECT {self._dialect.clock}")
+        assert row is not None
+        return int(row[0])
+
+
+class Ledger:
+    """A database that holds the truth of a lake. Safe to share between threads and across a fork."""
+
+    def __init__(self, url: str) -> None:
+        self.dialect = dialect_for(url)
+        self._idle: list[Session] = []
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+
+    @property
+    def url(self) -> str:
+        return self.dialect.url
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """A transaction that writes: committed at the end of the block, rolled back where it raises."""
+        with self._transaction(self.dialect.begin_write, "COMMIT") as session:
+            yield session
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """One consistent view of the database; nothing is written."""
+        with self._transaction(self.dialect.begin_read, "ROLLBACK") as session:
+            yield session
+
+    @contextmanager
+    def _transaction(self, begin: str, end: str) -> Iterator[Session]:
+        session = self._take()
+        sound = False
+        try:
+            session.execute(begin)
+            try:
+                yield session
+            except BaseException:
+                session.execute("ROLLBACK")
+                sound = True
+                raise
+            session.execute(end)
+            sound = True
+        except Exception as error:
+            typed = self.dialect.classify(error)
+            if typed is None:
+                raise
+            raise typed from error
+        finally:
+            # A connection that failed to begin or end a transaction is in a state nobody knows.
+            if sound:
+                self._give_back(session)
+            else:
+                session.close()
+
+    def _take(self) -> Session:
+        with self._lock:
+            if self._owner != os.getpid():
+                # A connection must not be used, nor closed, in a child of the process that opened it.
+                self._idle, self._owner = [], os.getpid()
+            if self._idle:
+                return self._idle.pop()
+        return Session(self.dialect.connect(), self.dialect)
+
+    def _give_back(self, session: Session) -> None:
+        with self._lock:
+            self._idle.append(session)
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for session in idle:
+            session.close()
+
+
+def open_ledger(url: str) -> Ledger:
+    """Open a ledger, creating it in an empty database. One of another release is refused, never migrated here."""
+    ledger = Ledger(url)
+    found = schema_version(ledger)
+    if found is None:
+        from deltasql.ledger.migrate import migrate
+
+        migrate(ledger)
+    elif found != SCHEMA_VERSION:
+        older = found < SCHEMA_VERSION
+        raise LedgerVersionError(
+            f"the ledger has schema version {found}, this release needs {SCHEMA_VERSION}",
+            hint="run: deltasql migrate --ledger URL" if older else "install the newer release of deltasql",
+            field="ledger",
+        )
+    return ledger
+
+
+def schema_version(ledger: Ledger) -> str | None:
+    """The migration a database stands at; None where it holds no ledger."""
+    with ledger.read() as session:
+        if not session.rows(session.dialect.find_table, (VERSION_TABLE,)):
+            return None
+        row = session.row(f"SELECT version_num FROM {VERSION_TABLE}")
+        return None if row is None else str(row[0])

@@ -1,0 +1,123 @@
+"""The outbox: which commits are still to be published, and who may publish them now."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Sequence
+
+from deltasql.errors import LedgerBusyError
+from deltasql.ledger import statements as sql
+from deltasql.ledger.contracts import Lease, MirrorHead, MirrorStatus, TableEntry
+from deltasql.ledger.engine import Ledger, Session
+
+MAX_ERROR_TEXT = 2_000
+
+
+class SqlOutbox:
+    """The `Outbox` of a SQL ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._holder = str(uuid.uuid4())
+        self._host = socket.gethostname()
+
+    def mirror_head(self, table: TableEntry) -> MirrorHead:
+        with self._ledger.read() as session:
+            return _mirror_head(session, table)
+
+    def unpublished(self, table: TableEntry, limit: int) -> list[int]:
+        with self._ledger.read() as session:
+            published = _mirror_head(session, table).published_version
+            rows = session.rows(sql.SELECT_UNPUBLISHED, (table.table_id, limit))
+        # A row above a gap waits: its predecessor's transaction may still be under way.
+        return [row[0] for place, row in enumerate(rows, start=1) if row[0] == published + place]
+
+    def status(self, table: TableEntry, *, unpublished_only: bool = False) -> list[MirrorStatus]:
+        condition = " AND s.state <> 'SUCCESS'" if unpublished_only else ""
+        with self._ledger.read() as session:
+            rows = session.rows(f"{sql.SELECT_STATUS}{condition} ORDER BY s.version", (table.table_id,))
+        names = MirrorStatus.__struct_fields__
+        return [MirrorStatus(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def acquire(self, table: TableEntry, seconds: float) -> Lease | None:
+        with self._ledger.write() as session:
+            now = session.now()
+            expires = now + int(seconds * 1000)
+            row = session.row(sql.SELECT_LEASE, (table.table_id,))
+            me = (self._holder, self._host, os.getpid())
+            if row is None:
+                session.execute(sql.INSERT_LEASE, (table.table_id, *me, 1, expires))
+                return Lease(table_id=table.table_id, holder=self._holder, fence=1, seconds=seconds)
+            _, host, pid, fence, until = row
+            if until > now and not (host == self._host and _is_dead(pid)):
+                return None
+            session.execute(sql.TAKE_LEASE, (*me, fence + 1, expires, table.table_id, fence))
+            return Lease(table_id=table.table_id, holder=self._holder, fence=fence + 1, seconds=seconds)
+
+    def release(self, lease: Lease) -> None:
+        with self._ledger.write() as session:
+            session.execute(sql.RELEASE_LEASE, (lease.table_id, lease.holder, lease.fence))
+
+    def mark_published(self, table: TableEntry, lease: Lease, versions: Sequence[int]) -> None:
+        with self._ledger.write() as session:
+            _require_lease(session, table, lease)
+            now = session.now()
+            session.execute(
+                sql.EXTEND_LEASE, (now + int(lease.seconds * 1000), table.table_id, lease.holder, lease.fence)
+            )
+            session.executemany(sql.MARK_PUBLISHED, [(now, now, table.table_id, version) for version in versions])
+            moved = session.execute(sql.MOVE_PUBLISHED, (versions[-1], table.table_id, versions[0] - 1))
+            if moved.rowcount != 1:
+                raise LedgerBusyError(
+                    f"{table.name}: version {versions[0] - 1} is not the published one any more",
+                    hint="another publisher went on with this table; nothing is wrong",
+                )
+
+    def mark_failed(self, table: TableEntry, version: int, error_class: str, error: str) -> None:
+        with self._ledger.write() as session:
+            session.execute(
+                sql.MARK_FAILED, (session.now(), error_class, error[:MAX_ERROR_TEXT], table.table_id, version)
+            )
+
+    def mark_checkpoint(self, table: TableEntry, version: int) -> None:
+        with self._ledger.write() as session:
+            session.execute(sql.MOVE_CHECKPOINT, (version, table.table_id, version))
+
+    def quarantine(self, table: TableEntry, version: int, reason: str) -> None:
+        with self._ledger.write() as session:
+            session.execute(sql.QUARANTINE, (version, session.now(), reason[:MAX_ERROR_TEXT], table.table_id))
+
+    def lift_quarantine(self, table: TableEntry) -> None:
+        with self._ledger.read() as session:
+            if not _mirror_head(session, table).quarantined:
+                return
+        with self._ledger.write() as session:
+            session.execute(sql.LIFT_QUARANTINE, (table.table_id,))
+
+
+def _mirror_head(session: Session, table: TableEntry) -> MirrorHead:
+    row = session.row(sql.SELECT_MIRROR_HEAD, (table.table_id,))
+    assert row is not None, "a table and its mirror head are created together"
+    return MirrorHead(
+        published_version=row[0], checkpoint_version=row[1], quarantined_version=row[2], quarantine_reason=row[3]
+    )
+
+
+def _require_lease(session: Session, table: TableEntry, lease: Lease) -> None:
+    row = session.row(sql.SELECT_LEASE, (table.table_id,))
+    if row is None or (row[0], row[3]) != (lease.holder, lease.fence):
+        raise LedgerBusyError(
+            f"{table.name}: another publisher took over the lease", hint="nothing is wrong; it will go on from here"
+        )
+
+
+def _is_dead(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,192 @@
+"""Reading the ledger: state, files, commits, history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from deltasql.errors import LedgerCorruptError, TableNotFoundError, VersionNotFoundError
+from deltasql.ledger import statements as sql
+from deltasql.ledger.arrow import files_table, tombstones_table
+from deltasql.ledger.contracts import HistoryEntry, RecordedCommit, TableEntry, TableHead, TableState
+from deltasql.ledger.engine import Ledger, Session
+from deltasql.ledger.registry import list_tables, require_table
+from deltasql.ledger.rows import (
+    ALL_TABLES,
+    ADD,
+    DOMAIN,
+    METADATA,
+    PROTOCOL,
+    REMOVE,
+    TXN,
+    ActionTable,
+    load_map,
+)
+from deltasql.protocol.actions import Action, CommitInfo, DomainMetadata, SetTransaction
+
+# How many versions are read at once when a long range of commits is asked for.
+_WINDOW = 256
+
+_FILE_COLUMNS = tuple(name for name in ADD.columns if name not in ("dv_id", "extra"))
+_TOMBSTONE_COLUMNS = tuple(name for name in REMOVE.columns if name not in ("dv_id", "extra", "tags", "stats"))
+
+# A tombstone without a time counts as made at time 0.
+_NEWER = " AND COALESCE(deletion_timestamp, 0) > ?"
+
+
+class SqlTxnLogReader:
+    """The `TxnLogReader` of a SQL ledger. Every call sees one consistent state of the database."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def tables(self) -> list[TableEntry]:
+        with self._ledger.read() as session:
+            return list_tables(session)
+
+    def table(self, name: str) -> TableEntry:
+        with self._ledger.read() as session:
+            return require_table(session, name)
+
+    def head(self, table: TableEntry) -> TableHead:
+        with self._ledger.read() as session:
+            return _head(session, table)
+
+    def state(self, table: TableEntry, version: int | None = None) -> TableState:
+        with self._ledger.read() as session:
+            if version is None:
+                version = _head(session, table).version
+            row = session.row(sql.SELECT_VERSION_TIME, (table.table_id, version))
+            if row is None:
+                raise _no_version(session, table, f"version {version}")
+            return TableState(
+                version=version,
+                timestamp=row[0],
+                protocol=_latest(session, PROTOCOL, table, version),
+                metadata=_latest(session, METADATA, table, version),
+            )
+
+    def version_at(self, table: TableEntry, timestamp: int) -> int:
+        with self._ledger.read() as session:
+            row = session.row(sql.SELECT_VERSION_AT, (table.table_id, timestamp))
+            if row is None:
+                raise _no_version(session, table, f"version as of {timestamp} ms")
+            return int(row[0])
+
+    def files(self, table: TableEntry, version: int, *, batch_size: int = 20_000) -> Iterator[pa.Table]:
+        statement = sql.select_alive(ADD, _FILE_COLUMNS)
+        with self._ledger.read() as session:
+            for rows in session.batches(statement, (table.table_id, version, version), batch_size):
+                yield files_table(rows)
+
+    def count(self, table: TableEntry, version: int, *, newer_than: int) -> tuple[int, int]:
+        with self._ledger.read() as session:
+            files = session.row(sql.count_alive(ADD), (table.table_id, version, version))
+            tombstones = session.row(
+                sql.count_alive(REMOVE, where=_NEWER), (table.table_id, version, version, newer_than)
+            )
+        assert files is not None and tombstones is not None
+        return files[0], tombstones[0]
+
+    def tombstones(
+        self, table: TableEntry, version: int, *, newer_than: int, batch_size: int = 20_000
+    ) -> Iterator[pa.Table]:
+        statement = sql.select_alive(REMOVE, _TOMBSTONE_COLUMNS, where=_NEWER)
+        with self._ledger.read() as session:
+            for rows in session.batches(statement, (table.table_id, version, version, newer_than), batch_size):
+                yield tombstones_table(rows)
+
+    def transactions(self, table: TableEntry, version: int) -> list[SetTransaction]:
+        return self._alive(TXN, table, version)
+
+    def domains(self, table: TableEntry, version: int) -> list[DomainMetadata]:
+        return [domain for domain in self._alive(DOMAIN, table, version) if not domain.removed]
+
+    def commits(self, table: TableEntry, start: int, end: int) -> Iterator[RecordedCommit]:
+        for low in range(start, end + 1, _WINDOW):
+            with self._ledger.read() as session:
+                found = load_commits(session, table.table_id, low, min(low + _WINDOW - 1, end))
+            yield from found
+
+    def history(self, table: TableEntry, limit: int | None = None) -> list[HistoryEntry]:
+        statement = sql.SELECT_HISTORY if limit is None else f"{sql.SELECT_HISTORY} LIMIT ?"
+        parameters = (table.table_id,) if limit is None else (table.table_id, limit)
+        with self._ledger.read() as session:
+            rows = session.rows(statement, parameters)
+        return [
+            HistoryEntry(
+                version=row[0],
+                timestamp=row[1],
+                operation=row[2],
+                origin=row[3],
+                commit_info=load_map(row[4]),
+                mirror=row[5],
+            )
+            for row in rows
+        ]
+
+    def _alive(self, source: ActionTable, table: TableEntry, version: int) -> list[Any]:
+        with self._ledger.read() as session:
+            rows = session.rows(sql.select_alive(source, source.columns), (table.table_id, version, version))
+        return [source.from_row(row) for row in rows]
+
+
+def load_commits(session: Session, table_id: int, start: int, end: int) -> list[RecordedCommit]:
+    """The commits of a range, their actions in the order they stand in the file."""
+    versions = session.rows(sql.SELECT_VERSIONS, (table_id, start, end))
+    actions: dict[int, list[tuple[int, Action]]] = {row[0]: [] for row in versions}
+    for source in ALL_TABLES:
+        for row in session.execute(sql.select_actions(source), (table_id, start, end)):
+            actions[row[0]].append((row[1], source.from_row(row[2:])))
+    commits: list[RecordedCommit] = []
+    for version, timestamp, info, ordinal, digest, encoder, found_bytes, origin in versions:
+        placed = actions[version]
+        if info is not None and ordinal is not None:
+            placed.append((ordinal, CommitInfo(load_map(info))))
+        placed.sort(key=itemgetter(0))
+        commits.append(
+            RecordedCommit(
+                version=version,
+                timestamp=timestamp,
+                sha256=digest,
+                encoder=encoder,
+                origin=origin,
+                actions=[action for _, action in placed],
+                found_bytes=found_bytes,
+            )
+        )
+    return commits
+
+
+def _head(session: Session, table: TableEntry) -> TableHead:
+    row = session.row(sql.SELECT_HEAD, (table.table_id,))
+    if row is None:
+        raise TableNotFoundError(
+            f"table {table.name!r} was dropped", hint="list the tables with: deltasql table list", field="table"
+        )
+    return TableHead(version=row[0], timestamp=row[1])
+
+
+def _latest(session: Session, source: ActionTable, table: TableEntry, version: int) -> Any:
+    row = session.row(sql.select_latest(source), (table.table_id, version))
+    if row is None:
+        raise LedgerCorruptError(
+            f"table {table.name!r} has no row in {source.name} at version {version}",
+            hint="restore the ledger from a backup, or adopt the table's log again",
+        )
+    return source.from_row(row)
+
+
+def _no_version(session: Session, table: TableEntry, wanted: str) -> VersionNotFoundError:
+    first = session.row(sql.SELECT_FIRST_VERSION, (table.table_id,))
+    head = _head(session, table)
+    low, since = first if first is not None else (0, 0)
+    return VersionNotFoundError(
+        f"table {table.name!r} has no {wanted}; its history goes from version {low} ({since} ms) "
+        f"to {head.version} ({head.timestamp} ms)",
+        hint="ask for a version or time inside that range",
+        field="version",
+    )

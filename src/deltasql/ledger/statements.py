@@ -1,0 +1,159 @@
+"""The SQL of the hot path, all of it here. Placeholders are `?`; a dialect respells what its driver wants."""
+
+from __future__ import annotations
+
+from deltasql.ledger.contracts import LIVE
+from deltasql.ledger.rows import ActionTable
+
+KEY = ("table_id", "version", "ordinal")
+
+
+def insert(table: str, columns: tuple[str, ...]) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def insert_action(table: ActionTable) -> str:
+    """Insert rows of one action type; the end of its life, where it has one, comes last."""
+    return insert(table.name, KEY + table.columns + ((table.end,) if table.end else ()))
+
+
+def select_actions(table: ActionTable) -> str:
+    """The actions of a range of commits."""
+    columns = ", ".join(("version", "ordinal", *table.columns))
+    return (
+        f"SELECT {columns} FROM {table.name} "
+        "WHERE table_id = ? AND version BETWEEN ? AND ? ORDER BY version, ordinal"
+    )
+
+
+def select_alive(table: ActionTable, columns: tuple[str, ...], *, where: str = "") -> str:
+    """The rows in force at a version: one index range, whatever the length of the history.
+
+    Ordered by commit, so that the same state always comes out in the same order.
+    """
+    return (
+        f"SELECT {', '.join(columns)} FROM {table.name} "
+        f"WHERE table_id = ? AND {table.end} > ? AND version <= ?{where} ORDER BY version, ordinal"
+    )
+
+
+def count_alive(table: ActionTable, *, where: str = "") -> str:
+    return f"SELECT COUNT(*) FROM {table.name} WHERE table_id = ? AND {table.end} > ? AND version <= ?{where}"
+
+
+def select_latest(table: ActionTable) -> str:
+    """The newest row not after a version: one step down an index."""
+    return (
+        f"SELECT {', '.join(table.columns)} FROM {table.name} "
+        "WHERE table_id = ? AND version <= ? ORDER BY version DESC LIMIT 1"
+    )
+
+
+def end_life(table: ActionTable, key: tuple[str, ...]) -> str:
+    """End the life of the live row with this key, if there is one."""
+    same = " AND ".join(f"{column} = ?" for column in key)
+    return f"UPDATE {table.name} SET {table.end} = ? WHERE table_id = ? AND {same} AND {table.end} = {LIVE}"
+
+
+TABLE_COLUMNS = "table_id, name, location"
+SELECT_TABLES = f"SELECT {TABLE_COLUMNS} FROM dl_tables ORDER BY name"
+SELECT_TABLE = f"SELECT {TABLE_COLUMNS} FROM dl_tables WHERE name = ?"
+SELECT_TABLE_AT = f"SELECT {TABLE_COLUMNS} FROM dl_tables WHERE location = ?"
+INSERT_TABLE = "INSERT INTO dl_tables (name, location, created_at) VALUES (?, ?, ?)"
+
+HEAD_COLUMNS = "version, timestamp, metadata_version, protocol_version, in_commit_timestamps"
+SELECT_HEAD = f"SELECT {HEAD_COLUMNS} FROM dl_table_heads WHERE table_id = ?"
+INSERT_HEAD = insert(
+    "dl_table_heads",
+    ("table_id", "version", "timestamp", "metadata_version", "protocol_version", "in_commit_timestamps"),
+)
+# The compare-and-set: the head moves only from the version this commit was checked against.
+MOVE_HEAD = (
+    "UPDATE dl_table_heads SET version = ?, timestamp = ?, metadata_version = ?, protocol_version = ?, "
+    "in_commit_timestamps = ? WHERE table_id = ? AND version = ?"
+)
+
+VERSION_COLUMNS = (
+    "table_id",
+    "version",
+    "timestamp",
+    "operation",
+    "commit_info",
+    "commit_info_ordinal",
+    "num_actions",
+    "size",
+    "sha256",
+    "encoder",
+    "found_bytes",
+    "origin",
+    "token",
+    "group_id",
+)
+INSERT_VERSION = insert("dl_table_versions", VERSION_COLUMNS)
+SELECT_VERSIONS = (
+    "SELECT version, timestamp, commit_info, commit_info_ordinal, sha256, encoder, found_bytes, origin "
+    "FROM dl_table_versions WHERE table_id = ? AND version BETWEEN ? AND ? ORDER BY version"
+)
+SELECT_VERSION_TIME = "SELECT timestamp FROM dl_table_versions WHERE table_id = ? AND version = ?"
+SELECT_VERSION_AT = (
+    "SELECT version FROM dl_table_versions WHERE table_id = ? AND timestamp <= ? "
+    "ORDER BY timestamp DESC, version DESC LIMIT 1"
+)
+SELECT_FIRST_VERSION = "SELECT MIN(version), MIN(timestamp) FROM dl_table_versions WHERE table_id = ?"
+SELECT_TOKEN = "SELECT version, timestamp, group_id FROM dl_table_versions WHERE table_id = ? AND token = ?"
+SELECT_HISTORY = (
+    "SELECT v.version, v.timestamp, v.operation, v.origin, v.commit_info, s.state "
+    "FROM dl_table_versions v JOIN dl_mirror_status s ON s.table_id = v.table_id AND s.version = v.version "
+    "WHERE v.table_id = ? ORDER BY v.version DESC"
+)
+
+INSERT_STATUS = insert(
+    "dl_mirror_status", ("table_id", "version", "state", "attempts", "created_at", "published_at")
+)
+SELECT_STATUS = (
+    "SELECT s.version, s.state, s.attempts, s.created_at, s.attempted_at, s.published_at, s.error_class, s.error, "
+    "v.size, v.sha256 FROM dl_mirror_status s "
+    "JOIN dl_table_versions v ON v.table_id = s.table_id AND v.version = s.version WHERE s.table_id = ?"
+)
+SELECT_UNPUBLISHED = (
+    "SELECT version FROM dl_mirror_status WHERE table_id = ? AND state <> 'SUCCESS' ORDER BY version LIMIT ?"
+)
+MARK_PUBLISHED = (
+    "UPDATE dl_mirror_status SET state = 'SUCCESS', attempts = attempts + 1, attempted_at = ?, published_at = ?, "
+    "error_class = NULL, error = NULL WHERE table_id = ? AND version = ? AND state <> 'SUCCESS'"
+)
+MARK_FAILED = (
+    "UPDATE dl_mirror_status SET state = 'FAILED', attempts = attempts + 1, attempted_at = ?, error_class = ?, "
+    "error = ? WHERE table_id = ? AND version = ? AND state <> 'SUCCESS'"
+)
+
+INSERT_MIRROR_HEAD = insert("dl_mirror_heads", ("table_id", "published_version", "checkpoint_version"))
+SELECT_MIRROR_HEAD = (
+    "SELECT published_version, checkpoint_version, quarantined_version, quarantine_reason "
+    "FROM dl_mirror_heads WHERE table_id = ?"
+)
+MOVE_PUBLISHED = "UPDATE dl_mirror_heads SET published_version = ? WHERE table_id = ? AND published_version = ?"
+MOVE_CHECKPOINT = (
+    "UPDATE dl_mirror_heads SET checkpoint_version = ? "
+    "WHERE table_id = ? AND (checkpoint_version IS NULL OR checkpoint_version < ?)"
+)
+QUARANTINE = (
+    "UPDATE dl_mirror_heads SET quarantined_version = ?, quarantined_at = ?, quarantine_reason = ? "
+    "WHERE table_id = ? AND quarantined_version IS NULL"
+)
+LIFT_QUARANTINE = (
+    "UPDATE dl_mirror_heads SET quarantined_version = NULL, quarantined_at = NULL, quarantine_reason = NULL "
+    "WHERE table_id = ?"
+)
+
+SELECT_LEASE = "SELECT holder, host, pid, fence, expires_at FROM dl_leases WHERE table_id = ?"
+INSERT_LEASE = insert("dl_leases", ("table_id", "holder", "host", "pid", "fence", "expires_at"))
+TAKE_LEASE = (
+    "UPDATE dl_leases SET holder = ?, host = ?, pid = ?, fence = ?, expires_at = ? WHERE table_id = ? AND fence = ?"
+)
+EXTEND_LEASE = "UPDATE dl_leases SET expires_at = ? WHERE table_id = ? AND holder = ? AND fence = ?"
+RELEASE_LEASE = "UPDATE dl_leases SET expires_at = 0 WHERE table_id = ? AND holder = ? AND fence = ?"
+
+SELECT_LAKE = "SELECT lake_id, root FROM dl_lake"
+INSERT_LAKE = insert("dl_lake", ("lake_id", "root", "created_at"))
+SET_ROOT = "UPDATE dl_lake SET root = ?"

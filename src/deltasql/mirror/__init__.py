@@ -1,0 +1,1 @@
+"""The mirror: the one layer that knows both the ledger and the log."""

@@ -1,0 +1,1 @@
+"""The verbs: each turns a wish into actions, and actions into a commit."""

@@ -1,0 +1,32 @@
+"""What every verb needs: the ledger's sides, and the stores that tables live in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from deltasql.errors import ConflictError
+from deltasql.events import Sink, TableCommitted, ignore
+from deltasql.ledger.contracts import CommitDraft, Outbox, TxnLogReader, TxnLogWriter
+from deltasql.outcomes import Committed, Conflict
+from deltasql.storage.base import ObjectStore
+
+
+class Services(msgspec.Struct, frozen=True, kw_only=True):
+    reader: TxnLogReader
+    writer: TxnLogWriter
+    outbox: Outbox
+    store_at: Callable[[str], ObjectStore]
+    sink: Sink = ignore
+
+    def commit(self, drafts: Sequence[CommitDraft]) -> tuple[Committed, ...]:
+        """Commit in one transaction; a lost race is raised here, and only here, as an error."""
+        outcome = self.writer.commit(drafts)
+        if isinstance(outcome, Conflict):
+            raise ConflictError(outcome)
+        for draft, committed in zip(drafts, outcome, strict=True):
+            self.sink(
+                TableCommitted(table=committed.table, version=committed.version, operation=draft.operation)
+            )
+        return outcome

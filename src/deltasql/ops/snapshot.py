@@ -1,0 +1,110 @@
+"""A table at one version: its description, files and rows."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, cast
+
+import pyarrow as pa
+
+from deltasql.ledger.contracts import TableEntry, TableState
+from deltasql.ops.files import read_file
+from deltasql.ops.services import Services
+from deltasql.protocol.actions import AddFile, DeletionVector, Metadata, TableProtocol
+from deltasql.protocol.arrow import schema_to_arrow
+from deltasql.protocol.features import check_readable
+from deltasql.protocol.files import FILES
+from deltasql.protocol.predicate import Predicate, parse
+from deltasql.protocol.rows import evaluate
+from deltasql.protocol.schema import StructType, parse_schema
+from deltasql.protocol.skipping import FileFacts, facts_from, may_match
+
+
+class Snapshot:
+    """A table as it stands, or stood, at one version. Files and rows are read when asked for."""
+
+    def __init__(self, services: Services, entry: TableEntry, state: TableState) -> None:
+        self._services = services
+        self._entry = entry
+        self.state = state
+
+    @property
+    def version(self) -> int:
+        return self.state.version
+
+    @property
+    def timestamp(self) -> int:
+        """When the version was committed, in milliseconds since the epoch."""
+        return self.state.timestamp
+
+    @property
+    def metadata(self) -> Metadata:
+        return self.state.metadata
+
+    @property
+    def protocol(self) -> TableProtocol:
+        return self.state.protocol
+
+    @cached_property
+    def structure(self) -> StructType:
+        """The schema in Delta's own types."""
+        return parse_schema(self.state.metadata.schema_string)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return schema_to_arrow(self.structure)
+
+    def files(self, filter: str | None = None) -> pa.Table:
+        """The active files, or those that may hold a row for which `filter` is true."""
+        if filter is None:
+            return pa.concat_tables([FILES.empty_table(), *self._services.reader.files(self._entry, self.version)])
+        chosen: list[pa.Table] = [FILES.empty_table()]
+        predicate = parse(filter, self.structure)
+        for batch in self._services.reader.files(self._entry, self.version):
+            keep = [self.may_match(predicate, add) for add in adds_from(batch)]
+            chosen.append(batch.filter(pa.array(keep, pa.bool_())))
+        return pa.concat_tables(chosen)
+
+    def adds(self) -> Iterator[AddFile]:
+        """The active files one by one."""
+        for batch in self._services.reader.files(self._entry, self.version):
+            yield from adds_from(batch)
+
+    def facts(self, add: AddFile) -> FileFacts:
+        return facts_from(add, self.structure, self.metadata.partition_columns)
+
+    def may_match(self, predicate: Predicate, add: AddFile) -> bool:
+        return may_match(predicate, self.facts(add))
+
+    def rows(self, add: AddFile) -> pa.Table:
+        return read_file(self._services, self._entry.location, self.state, add)
+
+    def to_arrow(self, filter: str | None = None) -> pa.Table:
+        """The rows, or those for which `filter` is true."""
+        check_readable(self._entry.name, self.protocol, self.metadata)
+        parts: list[pa.Table] = [self.schema.empty_table()]
+        predicate = None if filter is None else parse(filter, self.structure)
+        for add in self.adds():
+            if predicate is None:
+                parts.append(self.rows(add))
+            elif self.may_match(predicate, add):
+                rows = self.rows(add)
+                parts.append(rows.filter(evaluate(predicate, rows)))
+        return pa.concat_tables(parts)
+
+
+def adds_from(batch: pa.Table) -> Iterator[AddFile]:
+    """File rows of the ledger as actions."""
+    for row in batch.to_pylist():
+        fields = cast("dict[str, Any]", row)
+        vector = fields.pop("deletion_vector")
+        tags = fields.pop("tags")
+        yield AddFile(
+            **{**fields, "partition_values": dict(fields["partition_values"])},
+            tags=None if tags is None else dict(tags),
+            deletion_vector=None if vector is None else DeletionVector(**vector),
+        )

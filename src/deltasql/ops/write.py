@@ -1,0 +1,199 @@
+"""Append, overwrite, delete: from rows and predicates to the actions of a commit."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltasql.errors import InvalidInputError, UnsupportedError
+from deltasql.ledger.contracts import CommitDraft, TableEntry
+from deltasql.ops.files import write_files
+from deltasql.ops.services import Services
+from deltasql.ops.snapshot import Snapshot
+from deltasql.protocol.actions import Action, AddFile, RemoveFile
+from deltasql.protocol.arrow import as_table, conform
+from deltasql.protocol.conflicts import Reads
+from deltasql.protocol.features import check_readable, check_writable
+from deltasql.protocol.jsonlog import dump_json
+from deltasql.protocol.predicate import Predicate, parse, to_sql
+from deltasql.protocol.properties import append_only
+from deltasql.protocol.rows import evaluate
+from deltasql.protocol.skipping import matches_all, may_match
+
+
+class _Deletion(msgspec.Struct):
+    """What a deletion comes to: files to remove, files rewritten without the rows, and what was looked at."""
+
+    removes: list[RemoveFile]
+    adds: list[AddFile]
+    reads: Reads
+    deleted_rows: int
+    copied_rows: int
+
+
+def draft_append(services: Services, entry: TableEntry, snapshot: Snapshot, data: object) -> CommitDraft:
+    rows = _fit(entry, snapshot, data)
+    adds = write_files(services.store_at(entry.location), snapshot.state, rows)
+    return CommitDraft(
+        table=entry.name,
+        actions=adds,
+        operation="WRITE",
+        parameters={"mode": "Append", "partitionBy": "[]"},
+        metrics=_output_metrics(adds, rows.num_rows),
+        read_version=snapshot.version,
+    )
+
+
+def draft_overwrite(
+    services: Services, entry: TableEntry, snapshot: Snapshot, data: object, where: str | None = None
+) -> CommitDraft:
+    """Replace all rows, or those for which `where` is true; every new row must then satisfy it too."""
+    rows = _fit(entry, snapshot, data)
+    _refuse_append_only(entry, snapshot)
+    parameters = {"mode": "Overwrite", "partitionBy": "[]"}
+    if where is None:
+        now = _now()
+        deletion = _Deletion([_remove(add, now) for add in snapshot.adds()], [], Reads(whole_table=True), 0, 0)
+    else:
+        predicate = parse(where, snapshot.structure)
+        _require_all(predicate, rows, where)
+        deletion = _delete_rows(services, entry, snapshot, predicate)
+        parameters["predicate"] = to_sql(predicate)
+    adds = write_files(services.store_at(entry.location), snapshot.state, rows)
+    metrics = _output_metrics(adds, rows.num_rows) | _removal_metrics(deletion)
+    return CommitDraft(
+        table=entry.name,
+        actions=[*deletion.removes, *deletion.adds, *adds],
+        operation="WRITE",
+        parameters=parameters,
+        metrics=metrics,
+        read_version=snapshot.version,
+        reads=deletion.reads,
+    )
+
+
+def draft_delete(
+    services: Services, entry: TableEntry, snapshot: Snapshot, where: str | None = None
+) -> CommitDraft | None:
+    """Delete the rows for which `where` is true, or all. None where there are no such rows: nothing to commit."""
+    check_writable(entry.name, snapshot.protocol, snapshot.metadata)
+    _refuse_append_only(entry, snapshot)
+    predicate = parse("true" if where is None else where, snapshot.structure)
+    deletion = _delete_rows(services, entry, snapshot, predicate)
+    if not deletion.removes:
+        return None
+    metrics = _removal_metrics(deletion) | {
+        "numAddedFiles": str(len(deletion.adds)),
+        "numAddedBytes": str(sum(add.size for add in deletion.adds)),
+        "numDeletedRows": str(deletion.deleted_rows),
+        "numCopiedRows": str(deletion.copied_rows),
+    }
+    return CommitDraft(
+        table=entry.name,
+        actions=[*deletion.removes, *deletion.adds],
+        operation="DELETE",
+        parameters={"predicate": dump_json([to_sql(predicate)]).decode()},
+        metrics=metrics,
+        read_version=snapshot.version,
+        reads=deletion.reads,
+    )
+
+
+def _fit(entry: TableEntry, snapshot: Snapshot, data: object) -> pa.Table:
+    check_writable(entry.name, snapshot.protocol, snapshot.metadata)
+    return conform(as_table(data), snapshot.structure, table=entry.name)
+
+
+def _delete_rows(services: Services, entry: TableEntry, snapshot: Snapshot, predicate: Predicate) -> _Deletion:
+    check_readable(entry.name, snapshot.protocol, snapshot.metadata)
+    now = _now()
+    result = _Deletion([], [], Reads(), 0, 0)
+    looked_at: set[tuple[str, str]] = set()
+    for add in snapshot.adds():
+        facts = snapshot.facts(add)
+        if not may_match(predicate, facts):
+            continue
+        looked_at.add((add.path, add.dv_id))
+        if matches_all(predicate, facts):
+            result.removes.append(_remove(add, now))
+            result.deleted_rows += facts.num_records or 0
+            continue
+        rows = snapshot.rows(add)
+        # A row for which the predicate is unknown stays.
+        doomed = pc.fill_null(evaluate(predicate, rows), False)
+        kept = rows.filter(pc.invert(doomed))
+        if kept.num_rows == rows.num_rows:
+            continue
+        result.removes.append(_remove(add, now))
+        result.adds.extend(write_files(services.store_at(entry.location), snapshot.state, kept))
+        result.deleted_rows += rows.num_rows - kept.num_rows
+        result.copied_rows += kept.num_rows
+    result.reads = Reads(files=frozenset(looked_at), may_match=lambda add: snapshot.may_match(predicate, add))
+    return result
+
+
+def _require_all(predicate: Predicate, rows: pa.Table, where: str) -> None:
+    matching = pc.fill_null(evaluate(predicate, rows), False)
+    outside = rows.num_rows - (pc.sum(matching).as_py() or 0)
+    if outside:
+        raise InvalidInputError(
+            f"{outside} of the new rows do not satisfy {where!r}",
+            hint="overwrite only what the new rows cover: filter them, or widen the predicate",
+            field="where",
+        )
+
+
+def _refuse_append_only(entry: TableEntry, snapshot: Snapshot) -> None:
+    if append_only(snapshot.metadata.configuration):
+        raise UnsupportedError(
+            f"table {entry.name!r} is append-only (delta.appendOnly = true)",
+            hint="append to it, or use another table",
+            field="table",
+        )
+
+
+def _remove(add: AddFile, now: int) -> RemoveFile:
+    return RemoveFile(
+        path=add.path,
+        deletion_timestamp=now,
+        data_change=True,
+        extended_file_metadata=True,
+        partition_values=add.partition_values,
+        size=add.size,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )
+
+
+def _output_metrics(adds: Sequence[AddFile], rows: int) -> dict[str, str]:
+    return {
+        "numFiles": str(len(adds)),
+        "numOutputRows": str(rows),
+        "numOutputBytes": str(sum(add.size for add in adds)),
+    }
+
+
+def _removal_metrics(deletion: _Deletion) -> dict[str, str]:
+    return {
+        "numRemovedFiles": str(len(deletion.removes)),
+        "numRemovedBytes": str(sum(remove.size or 0 for remove in deletion.removes)),
+    }
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def merge_appends(first: CommitDraft, second: CommitDraft) -> CommitDraft:
+    """Two appends to one table in one transaction are one commit."""
+    actions: list[Action] = [*first.actions, *second.actions]
+    metrics = {name: str(int(first.metrics[name]) + int(second.metrics[name])) for name in first.metrics}
+    return msgspec.structs.replace(first, actions=actions, metrics=metrics)

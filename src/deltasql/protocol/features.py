@@ -1,0 +1,185 @@
+"""Table features: what a protocol says, and what deltasql may read and write under it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from deltasql.errors import UnsupportedError
+from deltasql.protocol.actions import Metadata, TableProtocol
+from deltasql.protocol.properties import append_only, in_commit_timestamps
+from deltasql.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    parse_schema,
+)
+
+FEATURE_READER, FEATURE_WRITER = 3, 7
+
+
+class Feature(msgspec.Struct, frozen=True):
+    """A feature, whether readers must know it, and the versions that implied it before features had names."""
+
+    name: str
+    reader: bool = False
+    legacy_reader: int | None = None
+    legacy_writer: int | None = None
+
+
+FEATURES = {
+    feature.name: feature
+    for feature in (
+        Feature("appendOnly", legacy_writer=2),
+        Feature("invariants", legacy_writer=2),
+        Feature("checkConstraints", legacy_writer=3),
+        Feature("changeDataFeed", legacy_writer=4),
+        Feature("generatedColumns", legacy_writer=4),
+        Feature("columnMapping", reader=True, legacy_reader=2, legacy_writer=5),
+        Feature("identityColumns", legacy_writer=6),
+        Feature("deletionVectors", reader=True),
+        Feature("timestampNtz", reader=True),
+        Feature("v2Checkpoint", reader=True),
+        Feature("vacuumProtocolCheck", reader=True),
+        Feature("typeWidening", reader=True),
+        Feature("typeWidening-preview", reader=True),
+        Feature("variantType", reader=True),
+        Feature("variantType-preview", reader=True),
+        Feature("rowTracking"),
+        Feature("domainMetadata"),
+        Feature("clustering"),
+        Feature("inCommitTimestamp"),
+        Feature("allowColumnDefaults"),
+        Feature("checkpointProtection"),
+        Feature("icebergCompatV1"),
+        Feature("icebergCompatV2"),
+    )
+}
+
+# What may be switched on in a table whose rows deltasql writes. Those in the second line are harmless until a
+# table uses them, which `_used` looks for.
+_WRITABLE = frozenset({"appendOnly", "timestampNtz", "inCommitTimestamp", "domainMetadata", "vacuumProtocolCheck"}) | {
+    *("invariants", "checkConstraints", "generatedColumns", "changeDataFeed", "columnMapping", "identityColumns"),
+    *("deletionVectors", "allowColumnDefaults", "typeWidening"),
+}
+_READABLE = frozenset(
+    {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping", "deletionVectors", "typeWidening"}
+)
+
+
+def writer_features(protocol: TableProtocol) -> frozenset[str]:
+    """The features in force for writers, those implied by older versions among them."""
+    if protocol.min_writer_version >= FEATURE_WRITER:
+        return frozenset(protocol.writer_features or ())
+    return frozenset(
+        feature.name
+        for feature in FEATURES.values()
+        if feature.legacy_writer is not None and feature.legacy_writer <= protocol.min_writer_version
+    )
+
+
+def reader_features(protocol: TableProtocol) -> frozenset[str]:
+    """The features in force for readers, those implied by older versions among them."""
+    if protocol.min_reader_version >= FEATURE_READER:
+        return frozenset(protocol.reader_features or ())
+    return frozenset(
+        feature.name
+        for feature in FEATURES.values()
+        if feature.legacy_reader is not None and feature.legacy_reader <= protocol.min_reader_version
+    )
+
+
+def protocol_for(schema: StructType, metadata: Metadata) -> TableProtocol:
+    """The smallest protocol for a new table with this schema and these properties."""
+    needed: set[str] = set()
+    if in_commit_timestamps(metadata.configuration):
+        needed.add("inCommitTimestamp")
+    if append_only(metadata.configuration):
+        needed.add("appendOnly")
+    if any(kind == PrimitiveType("timestamp_ntz") for kind in _types(schema)):
+        needed.add("timestampNtz")
+    if not needed - {"appendOnly"}:
+        return TableProtocol(min_reader_version=1, min_writer_version=2)
+    for_readers = sorted(name for name in needed if FEATURES[name].reader)
+    return TableProtocol(
+        min_reader_version=FEATURE_READER if for_readers else 1,
+        min_writer_version=FEATURE_WRITER,
+        reader_features=tuple(for_readers) if for_readers else None,
+        writer_features=tuple(sorted(needed)),
+    )
+
+
+def check_writable(table: str, protocol: TableProtocol, metadata: Metadata) -> None:
+    """Refuse to write rows where a promise of the table would be broken."""
+    if protocol.min_writer_version > FEATURE_WRITER:
+        raise _refuse(table, f"needs writer version {protocol.min_writer_version}", "writing to it")
+    active = writer_features(protocol)
+    used = active & _used(parse_schema(metadata.schema_string), metadata)
+    if blocked := sorted(used | (active - _WRITABLE)):
+        raise _refuse(table, f"uses {', '.join(blocked)}", "writing rows to it")
+
+
+def check_readable(table: str, protocol: TableProtocol, metadata: Metadata) -> None:
+    """Refuse to read rows that would come out wrong. Files with deletion vectors are refused where they are met."""
+    if protocol.min_reader_version > FEATURE_READER:
+        raise _refuse(table, f"needs reader version {protocol.min_reader_version}", "reading it")
+    active = reader_features(protocol)
+    used = active & _used(parse_schema(metadata.schema_string), metadata) & {"columnMapping", "typeWidening"}
+    if blocked := sorted(used | (active - _READABLE)):
+        raise _refuse(table, f"uses {', '.join(blocked)}", "reading its rows")
+
+
+def _refuse(table: str, why: str, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"table {table!r} {why}, which this release does not support for {what}",
+        hint="use Delta Spark for this table's rows; its log is still mirrored whole",
+        field="table",
+    )
+
+
+def _used(schema: StructType, metadata: Metadata) -> set[str]:
+    """Features that were switched on and are in use, among those that do nothing until used."""
+    configuration = metadata.configuration
+    used: set[str] = set()
+    if any(name.startswith("delta.constraints.") for name in configuration):
+        used.add("checkConstraints")
+    if configuration.get("delta.enableChangeDataFeed", "").lower() == "true":
+        used.add("changeDataFeed")
+    if configuration.get("delta.columnMapping.mode", "none").lower() != "none":
+        used.add("columnMapping")
+    marks = {
+        "delta.invariants": "invariants",
+        "delta.generationExpression": "generatedColumns",
+        "delta.identity.start": "identityColumns",
+        "CURRENT_DEFAULT": "allowColumnDefaults",
+        "delta.typeChanges": "typeWidening",
+    }
+    for field in _fields(schema):
+        used.update(feature for mark, feature in marks.items() if mark in field.metadata)
+    return used
+
+
+def _fields(kind: DataType) -> Iterator[StructField]:
+    for inner in _types(kind):
+        if isinstance(inner, StructType):
+            yield from inner.fields
+
+
+def _types(kind: DataType) -> Iterator[DataType]:
+    yield kind
+    inner: Iterable[DataType] = ()
+    match kind:
+        case StructType():
+            inner = (field.type for field in kind.fields)
+        case ArrayType():
+            inner = (kind.element_type,)
+        case MapType():
+            inner = (kind.key_type, kind.value_type)
+        case _:
+            pass
+    for each in inner:
+        yield from _types(each)

@@ -1,0 +1,1 @@
+"""Object stores: local files, obstore's stores, and memory, behind one protocol."""
