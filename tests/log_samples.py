@@ -9,8 +9,9 @@ import msgspec
 import pyarrow as pa
 
 from deltasql.log.target import CheckpointState
-from deltasql.protocol.actions import Metadata, TableProtocol
+from deltasql.protocol.actions import AddFile, Metadata, RemoveFile, TableProtocol
 from deltasql.protocol.files import FILES, TOMBSTONES
+from deltasql.protocol.replay import Replay
 
 SCHEMA_STRING = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 
@@ -42,3 +43,27 @@ def state(version: int = 10, **changes: Any) -> CheckpointState:
 
 def with_property(name: str, value: str) -> Metadata:
     return Metadata(id="0f0e", schema_string=SCHEMA_STRING, configuration={name: value})
+
+
+def state_of(replay: Replay, version: int) -> CheckpointState:
+    """What the ledger would hand over for the commits replayed."""
+    protocol, metadata = replay.require("replay")
+    return CheckpointState(
+        version=version,
+        protocol=protocol,
+        metadata=metadata,
+        transactions=list(replay.transactions.values()),
+        domains=list(replay.domains.values()),
+        files=[files(*map(_row, replay.files.values()))],
+        tombstones=[tombstones(*map(_row, replay.tombstones.values()))],
+        num_files=len(replay.files),
+        num_tombstones=len(replay.tombstones),
+    )
+
+
+def _row(action: AddFile | RemoveFile) -> dict[str, Any]:
+    row = msgspec.structs.asdict(action)
+    for name in ("partition_values", "tags"):
+        row[name] = None if row[name] is None else list(row[name].items())
+    vector = action.deletion_vector
+    return {**row, "deletion_vector": None if vector is None else msgspec.structs.asdict(vector)}

@@ -7,7 +7,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-
 from deltasql.config import DEFAULT_MIRROR, MirrorSettings
 from deltasql.errors import ConfigError, InvalidInputError
 from deltasql.events import Sink, ignore
@@ -42,11 +41,13 @@ def connect(
     root: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     *,
+    create: bool = True,
     mirror: MirrorSettings = DEFAULT_MIRROR,
     sink: Sink = ignore,
 ) -> Lake:
     """Open a lake. An empty database becomes a ledger; one of an older release is refused with the command to run.
 
+    With `create=False` a database without a ledger is refused as well, and no file is made.
     `root` is where new tables get their folders. It is kept in the ledger at the first connect that names it.
     """
     # Looked at before the database is touched: a bad root must not leave a ledger behind.
@@ -54,7 +55,7 @@ def connect(
     options = dict(storage_options or {})
     if wanted is not None:
         open_store(wanted, options)
-    database = open_ledger(ledger)
+    database = open_ledger(ledger, create=create)
     try:
         settled = settle_root(database, wanted)
     except BaseException:
@@ -79,9 +80,7 @@ class Lake:
         self._services = services
         self._close = close
         self.root = root
-        self._engine = MirrorEngine(
-            services.reader, services.outbox, self._log, settings=settings, sink=services.sink
-        )
+        self._engine = MirrorEngine(services.reader, services.outbox, self._log, settings=settings, sink=services.sink)
 
     def __enter__(self) -> Self:
         return self
@@ -300,9 +299,7 @@ class TransactionTable:
             self._transaction.add(draft)
 
     def commit(self, actions: Sequence[Action], operation: str = "WRITE", read_version: int | None = None) -> None:
-        self._transaction.add(
-            draft_commit(self._entry, self._snapshot(), actions, operation, read_version, None)
-        )
+        self._transaction.add(draft_commit(self._entry, self._snapshot(), actions, operation, read_version, None))
 
     def _snapshot(self) -> Snapshot:
         return Snapshot(self._services, self._entry, self._services.reader.state(self._entry))

@@ -44,6 +44,7 @@ succeed on a newer snapshot (`rebase`)?
     StoragePermissionError    auth         error     no     no
     StorageFullError          capacity     error     no     no
     StorageUnavailableError   transient    warning   yes    no
+    LogError                  corrupt      error     no     no
     MalformedLogError         corrupt      error     no     no
     ForeignCommitError        foreign      critical  no     no
     QuarantinedError          foreign      error     no     no
@@ -58,9 +59,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 if TYPE_CHECKING:
     from deltasql.outcomes import Conflict
 
-ErrorClass = Literal[
-    "transient", "throttled", "auth", "config", "conflict", "foreign", "corrupt", "capacity", "bug"
-]
+ErrorClass = Literal["transient", "throttled", "auth", "config", "conflict", "foreign", "corrupt", "capacity", "bug"]
 Severity = Literal["warning", "error", "critical"]
 
 

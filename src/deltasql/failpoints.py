@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 _armed: dict[str, Callable[[], None]] = {}
@@ -37,7 +37,7 @@ def failpoint(name: str) -> None:
 
 
 @contextmanager
-def arm(name: str, action: Callable[[], None]) -> Iterator[None]:
+def arm(name: str, action: Callable[[], None]) -> Generator[None]:
     """Arm `name` with `action` for the length of a `with` block."""
     _armed[name] = action
     try:

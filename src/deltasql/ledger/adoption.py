@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deltasql.ledger import statements as sql
-from deltasql.ledger.contracts import LIVE, AdoptedBase, AdoptedCommit, Origin, TableEntry
+from deltasql.ledger.contracts import LIVE, RecordedCommit, TableEntry
 from deltasql.ledger.engine import Session
 from deltasql.ledger.rows import ACTION_TABLES, ADD, DOMAIN, REMOVE, TXN, ActionTable, dump
 from deltasql.protocol.actions import (
@@ -19,7 +19,6 @@ from deltasql.protocol.actions import (
     SetTransaction,
     TableProtocol,
 )
-from deltasql.protocol.jsonlog import ENCODER_VERSION, encode_commit, sha256
 from deltasql.protocol.properties import in_commit_timestamps
 
 _LifeKey = tuple[str, ...]
@@ -71,39 +70,27 @@ class _Collector:
             row[-1] = version
 
 
-def insert_adopted(
-    session: Session, entry: TableEntry, commits: Sequence[AdoptedCommit], base: AdoptedBase | None
-) -> None:
+def insert_adopted(session: Session, entry: TableEntry, history: Sequence[tuple[RecordedCommit, int]]) -> None:
     """Insert a whole history; every version counts as published, because it was found in the log."""
     collector = _Collector(entry.table_id)
     versions: list[tuple[Any, ...]] = []
-    if base is not None:
-        for ordinal, action in enumerate(base.actions):
-            collector.add(base.version, ordinal, action)
-        data = base.data
-        versions.append(_version_row(entry, base.version, base.timestamp, base.actions, data, data, "checkpoint"))
-    for commit in commits:
-        info_seen = False
+    for commit, size in history:
+        place, info = _commit_info(commit)
         for ordinal, action in enumerate(commit.actions):
-            if isinstance(action, CommitInfo) and not info_seen:
-                info_seen = True
-                continue
-            collector.add(commit.version, ordinal, action)
-        found = None if encode_commit(commit.actions) == commit.data else commit.data
-        versions.append(
-            _version_row(entry, commit.version, commit.timestamp, commit.actions, commit.data, found, "adopted")
-        )
+            if ordinal != place:
+                collector.add(commit.version, ordinal, action)
+        versions.append(_version_row(entry, commit, size, place, info))
     now = session.now()
     session.executemany(sql.INSERT_VERSION, versions)
     for statement, rows in collector.rows.items():
         session.executemany(statement, rows)
-    session.executemany(sql.INSERT_STATUS, [(entry.table_id, row[1], "SUCCESS", 0, now, now) for row in versions])
-    head, timestamp = versions[-1][1], versions[-1][2]
+    session.executemany(sql.INSERT_STATUS, [(entry.table_id, c.version, "SUCCESS", 0, now, now) for c, _ in history])
+    head, _ = history[-1]
     session.execute(
         sql.MOVE_HEAD,
         (
-            head,
-            timestamp,
+            head.version,
+            head.timestamp,
             collector.metadata_version,
             collector.protocol_version,
             collector.in_commit_timestamps,
@@ -111,34 +98,33 @@ def insert_adopted(
             -1,
         ),
     )
-    session.execute(sql.MOVE_PUBLISHED, (head, entry.table_id, -1))
+    session.execute(sql.MOVE_PUBLISHED, (head.version, entry.table_id, -1))
+
+
+def _commit_info(commit: RecordedCommit) -> tuple[int | None, CommitInfo | None]:
+    """The first commitInfo, which is kept with the version, and its place; a second one is an action like others."""
+    infos = ((place, action) for place, action in enumerate(commit.actions) if isinstance(action, CommitInfo))
+    return next(infos, (None, None))
 
 
 def _version_row(
-    entry: TableEntry,
-    version: int,
-    timestamp: int,
-    actions: Sequence[Action],
-    data: bytes | None,
-    found: bytes | None,
-    origin: Origin,
+    entry: TableEntry, commit: RecordedCommit, size: int, place: int | None, info: CommitInfo | None
 ) -> tuple[Any, ...]:
-    place, info = next(
-        ((place, action) for place, action in enumerate(actions) if isinstance(action, CommitInfo)), (None, None)
-    )
+    # The protocol leaves the content of commitInfo free: what stands as its operation need not be text.
+    operation = None if info is None else info.fields.get("operation")
     return (
         entry.table_id,
-        version,
-        timestamp,
-        info.operation if info else None,
-        dump(info.fields) if info else None,
+        commit.version,
+        commit.timestamp,
+        operation if isinstance(operation, str) else None,
+        None if info is None else dump(info.fields),
         place,
-        len(actions),
-        len(data or b""),
-        sha256(data) if data is not None else "",
-        ENCODER_VERSION,
-        found,
-        origin,
+        len(commit.actions),
+        size,
+        commit.sha256,
+        commit.encoder,
+        commit.found_bytes,
+        commit.origin,
         None,
         None,
     )

@@ -162,9 +162,17 @@ class TxnLogWriter(Protocol):
         ...
 
     def adopt(
-        self, name: str, location: str, commits: Sequence[AdoptedCommit], base: AdoptedBase | None = None
+        self,
+        name: str,
+        location: str,
+        commits: Sequence[AdoptedCommit],
+        base: AdoptedBase | None = None,
+        checkpoint_version: int | None = None,
     ) -> TableEntry:
-        """Take in a table whose history was written elsewhere, whole or not at all; it counts as published."""
+        """Take in a table whose history was written elsewhere, whole or not at all; it counts as published.
+
+        `checkpoint_version` is the newest checkpoint found in its log.
+        """
         ...
 
 
@@ -234,7 +242,7 @@ class Outbox(Protocol):
     def release(self, lease: Lease) -> None: ...
 
     def mark_published(self, table: TableEntry, lease: Lease, versions: Sequence[int]) -> None:
-        """Move consecutive versions to SUCCESS and extend the lease; one that was lost changes nothing and is an error."""
+        """Move consecutive versions to SUCCESS and extend the lease. One that was lost is an error; nothing moves."""
         ...
 
     def mark_failed(self, table: TableEntry, version: int, error_class: str, error: str) -> None: ...

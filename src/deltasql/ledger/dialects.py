@@ -106,7 +106,7 @@ class SqliteDialect:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error as error:
-            raise self.classify(error) from error
+            raise self._typed(error) from error
         return connection
 
     def sqlalchemy_url(self) -> str:
@@ -116,8 +116,9 @@ class SqliteDialect:
         return sql
 
     def classify(self, error: Exception) -> DeltaSqlError | None:
-        if not isinstance(error, sqlite3.Error):
-            return None
+        return self._typed(error) if isinstance(error, sqlite3.Error) else None
+
+    def _typed(self, error: sqlite3.Error) -> DeltaSqlError:
         code = getattr(error, "sqlite_errorcode", None)
         # The low byte is the primary code; the rest says more precisely what happened.
         primary = None if code is None else code & 0xFF

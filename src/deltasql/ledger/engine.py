@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from deltasql.errors import LedgerVersionError
-from deltasql.ledger.dialects import Dialect, dialect_for
+from deltasql.errors import ConfigError, LedgerVersionError
+from deltasql.ledger.dialects import Dialect, SqliteDialect, dialect_for
 
 # The newest migration in `migrations/versions`; a test holds the two equal.
 SCHEMA_VERSION = "0001"
@@ -70,19 +70,19 @@ class Ledger:
         return self.dialect.url
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
+    def write(self) -> Generator[Session]:
         """A transaction that writes: committed at the end of the block, rolled back where it raises."""
         with self._transaction(self.dialect.begin_write, "COMMIT") as session:
             yield session
 
     @contextmanager
-    def read(self) -> Iterator[Session]:
+    def read(self) -> Generator[Session]:
         """One consistent view of the database; nothing is written."""
         with self._transaction(self.dialect.begin_read, "ROLLBACK") as session:
             yield session
 
     @contextmanager
-    def _transaction(self, begin: str, end: str) -> Iterator[Session]:
+    def _transaction(self, begin: str, end: str) -> Generator[Session]:
         session = self._take()
         sound = False
         try:
@@ -127,22 +127,50 @@ class Ledger:
             session.close()
 
 
-def open_ledger(url: str) -> Ledger:
-    """Open a ledger, creating it in an empty database. One of another release is refused, never migrated here."""
-    ledger = Ledger(url)
-    found = schema_version(ledger)
+def open_ledger(url: str, *, create: bool = True) -> Ledger:
+    """Open a ledger. One of another release is refused, never migrated here.
+
+    With `create` an empty database becomes a ledger; without, it is refused and no file is made.
+    """
+    ledger, found = find_ledger(url)
     if found is None:
+        if not create:
+            raise no_ledger(ledger)
         from deltasql.ledger.migrate import migrate
 
         migrate(ledger)
     elif found != SCHEMA_VERSION:
-        older = found < SCHEMA_VERSION
-        raise LedgerVersionError(
-            f"the ledger has schema version {found}, this release needs {SCHEMA_VERSION}",
-            hint="run: deltasql migrate --ledger URL" if older else "install the newer release of deltasql",
-            field="ledger",
-        )
+        raise other_release(found)
     return ledger
+
+
+def find_ledger(url: str) -> tuple[Ledger, str | None]:
+    """A database, and the migration it stands at: None, with nothing made, where it holds no ledger."""
+    ledger = Ledger(url)
+    # SQLite makes a file where there is none, so it must not even be asked.
+    if isinstance(ledger.dialect, SqliteDialect) and not os.access(ledger.dialect.path, os.F_OK):
+        return ledger, None
+    return ledger, schema_version(ledger)
+
+
+def no_ledger(ledger: Ledger) -> ConfigError:
+    # Not the URL: that of a server may hold a password.
+    place = ledger.dialect.path if isinstance(ledger.dialect, SqliteDialect) else "this URL"
+    return ConfigError(
+        f"there is no ledger at {place}",
+        hint="correct the URL, or make a ledger: deltasql init --ledger URL --root PATH",
+        field="ledger",
+    )
+
+
+def other_release(found: str) -> LedgerVersionError:
+    return LedgerVersionError(
+        f"the ledger has schema version {found}, this release needs {SCHEMA_VERSION}",
+        hint="run: deltasql migrate --ledger URL"
+        if found < SCHEMA_VERSION
+        else "install the newer release of deltasql",
+        field="ledger",
+    )
 
 
 def schema_version(ledger: Ledger) -> str | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError
 
 from deltasql.errors import ConfigError, LedgerError
 from deltasql.ledger.engine import Ledger, schema_version
@@ -34,7 +36,7 @@ def migrate(ledger: Ledger, revision: str = "head") -> str:
             config = alembic_config()
             config.attributes["connection"] = connection
             command.upgrade(config, revision)
-    except sqlalchemy.exc.DBAPIError as error:
+    except DBAPIError as error:
         typed = ledger.dialect.classify(error.orig) if isinstance(error.orig, Exception) else None
         raise (typed or LedgerError(f"migration failed: {error}", hint="nothing was changed")) from error
     finally:
@@ -48,10 +50,11 @@ def migrate(ledger: Ledger, revision: str = "head") -> str:
 def _take_over_transactions(engine: sqlalchemy.Engine) -> None:
     """Make SQLite's transactions cover definitions too: the driver's own begin is too late for that."""
 
-    @event.listens_for(engine, "connect")
-    def _(connection, _record):  # pyright: ignore
+    def leave_to_us(connection: Any, _: object) -> None:
         connection.isolation_level = None
 
-    @event.listens_for(engine, "begin")
-    def _(connection):  # pyright: ignore
+    def begin(connection: sqlalchemy.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    event.listen(engine, "connect", leave_to_us)
+    event.listen(engine, "begin", begin)

@@ -15,8 +15,8 @@ from deltasql.ledger.contracts import HistoryEntry, RecordedCommit, TableEntry, 
 from deltasql.ledger.engine import Ledger, Session
 from deltasql.ledger.registry import list_tables, require_table
 from deltasql.ledger.rows import (
-    ALL_TABLES,
     ADD,
+    ALL_TABLES,
     DOMAIN,
     METADATA,
     PROTOCOL,
@@ -88,7 +88,8 @@ class SqlTxnLogReader:
             tombstones = session.row(
                 sql.count_alive(REMOVE, where=_NEWER), (table.table_id, version, version, newer_than)
             )
-        assert files is not None and tombstones is not None
+        assert files is not None
+        assert tombstones is not None
         return files[0], tombstones[0]
 
     def tombstones(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 
-from deltasql.errors import ConfigError, InvalidInputError, TableNotFoundError
+from deltasql.errors import ConfigError, InvalidInputError, TableExistsError, TableNotFoundError
 from deltasql.ledger import statements as sql
 from deltasql.ledger.contracts import TableEntry
 from deltasql.ledger.engine import Ledger, Session
@@ -47,12 +47,23 @@ def find_table(session: Session, name: str) -> TableEntry | None:
 def require_table(session: Session, name: str) -> TableEntry:
     entry = find_table(session, check_name(name))
     if entry is None:
-        raise TableNotFoundError(
-            f"there is no table {name!r} in this ledger",
-            hint="list the tables with: deltasql table list",
-            field="table",
-        )
+        raise no_table(name)
     return entry
+
+
+def no_table(name: str) -> TableNotFoundError:
+    return TableNotFoundError(
+        f"there is no table {name!r} in this ledger", hint="list the tables with: deltasql table list", field="table"
+    )
+
+
+def table_exists(name: str) -> TableExistsError:
+    hint = "use lake.table(name), or another name"
+    return TableExistsError(f"table {name!r} exists already", hint=hint, field="name")
+
+
+def location_taken(location: str, name: str) -> TableExistsError:
+    return TableExistsError(f"{location} is the location of table {name!r}", hint="use that table", field="location")
 
 
 def list_tables(session: Session) -> list[TableEntry]:

@@ -21,8 +21,7 @@ def select_actions(table: ActionTable) -> str:
     """The actions of a range of commits."""
     columns = ", ".join(("version", "ordinal", *table.columns))
     return (
-        f"SELECT {columns} FROM {table.name} "
-        "WHERE table_id = ? AND version BETWEEN ? AND ? ORDER BY version, ordinal"
+        f"SELECT {columns} FROM {table.name} WHERE table_id = ? AND version BETWEEN ? AND ? ORDER BY version, ordinal"
     )
 
 
@@ -107,9 +106,7 @@ SELECT_HISTORY = (
     "WHERE v.table_id = ? ORDER BY v.version DESC"
 )
 
-INSERT_STATUS = insert(
-    "dl_mirror_status", ("table_id", "version", "state", "attempts", "created_at", "published_at")
-)
+INSERT_STATUS = insert("dl_mirror_status", ("table_id", "version", "state", "attempts", "created_at", "published_at"))
 SELECT_STATUS = (
     "SELECT s.version, s.state, s.attempts, s.created_at, s.attempted_at, s.published_at, s.error_class, s.error, "
     "v.size, v.sha256 FROM dl_mirror_status s "

@@ -8,21 +8,28 @@ from typing import Any
 
 import msgspec
 
-from deltasql.errors import InvalidInputError, LedgerBusyError, TableExistsError
+from deltasql.errors import InvalidInputError, LedgerBusyError
 from deltasql.failpoints import failpoint
 from deltasql.ledger import statements as sql
 from deltasql.ledger.adoption import insert_adopted
 from deltasql.ledger.contracts import LIVE, AdoptedBase, AdoptedCommit, CommitDraft, TableEntry
 from deltasql.ledger.engine import Ledger, Session
 from deltasql.ledger.reader import load_commits
-from deltasql.ledger.registry import find_table, insert_table, require_table
+from deltasql.ledger.records import (
+    Prepared,
+    check_read_version,
+    check_text,
+    commit_info,
+    prepare,
+    record_history,
+    replayed,
+)
+from deltasql.ledger.registry import check_name, find_table, insert_table, location_taken, require_table, table_exists
 from deltasql.ledger.rows import ACTION_TABLES, ADD, DOMAIN, REMOVE, TXN, dump
 from deltasql.outcomes import Committed, Conflict
 from deltasql.protocol.actions import (
-    ACTION_TYPES,
     Action,
     AddFile,
-    CommitInfo,
     DomainMetadata,
     Metadata,
     RemoveFile,
@@ -30,12 +37,8 @@ from deltasql.protocol.actions import (
     TableProtocol,
 )
 from deltasql.protocol.conflicts import find_conflict
-from deltasql.protocol.jsonlog import ENCODER_VERSION, encode_action, encode_commit, sha256
+from deltasql.protocol.jsonlog import ENCODER_VERSION, encode_action, sha256
 from deltasql.protocol.properties import in_commit_timestamps
-from deltasql.protocol.replay import commit_problem
-from deltasql.version import ENGINE_INFO
-
-_ORDER = {kind: place for place, kind in enumerate(ACTION_TYPES.values())}
 
 
 class _Head(msgspec.Struct):
@@ -49,15 +52,7 @@ class _Head(msgspec.Struct):
     in_commit_timestamps: bool
 
 
-class _Prepared(msgspec.Struct):
-    """A draft with everything that can be done before the lock is taken."""
-
-    draft: CommitDraft
-    actions: list[Action]
-    lines: bytes
-
-
-class _Lost(Exception):
+class _LostRaceError(Exception):
     """Carries a conflict out of the transaction, so that it is rolled back."""
 
     def __init__(self, conflict: Conflict) -> None:
@@ -74,51 +69,44 @@ class SqlTxnLogWriter:
     def commit(self, drafts: Sequence[CommitDraft]) -> tuple[Committed, ...] | Conflict:
         if not drafts:
             return ()
-        prepared = [_prepare(draft) for draft in drafts]
-        names = [draft.table for draft in drafts]
-        if len(set(names)) != len(names):
-            raise InvalidInputError(
-                "a transaction holds one commit a table",
-                hint="put everything for a table into one commit",
-                field="table",
-            )
+        prepared = prepare(drafts)
         try:
             with self._ledger.write() as session:
                 result = _commit(session, prepared)
                 failpoint("before_sql_commit")
-        except _Lost as lost:
+        except _LostRaceError as lost:
             return lost.conflict
         failpoint("after_sql_commit")
         return result
 
     def adopt(
-        self, name: str, location: str, commits: Sequence[AdoptedCommit], base: AdoptedBase | None = None
+        self,
+        name: str,
+        location: str,
+        commits: Sequence[AdoptedCommit],
+        base: AdoptedBase | None = None,
+        checkpoint_version: int | None = None,
     ) -> TableEntry:
+        check_name(name)
+        check_text(location, "location")
+        history = record_history(commits, base)
         with self._ledger.write() as session:
             entry = _create(session, name, location)
-            insert_adopted(session, entry, commits, base)
+            insert_adopted(session, entry, history)
+            if checkpoint_version is not None:
+                session.execute(sql.MOVE_CHECKPOINT, (checkpoint_version, entry.table_id, checkpoint_version))
         return entry
 
 
-def _prepare(draft: CommitDraft) -> _Prepared:
-    if any(isinstance(action, CommitInfo) for action in draft.actions):
-        raise InvalidInputError(
-            "commitInfo is written by the ledger", hint="leave it out of the actions", field="actions"
-        )
-    if problem := commit_problem(draft.actions):
-        raise InvalidInputError(f"{draft.table}: {problem}", hint="give each of them once", field="actions")
-    actions = sorted(draft.actions, key=lambda action: _ORDER.get(type(action), len(_ORDER)))
-    return _Prepared(draft, actions, encode_commit(actions))
-
-
-def _commit(session: Session, prepared: Sequence[_Prepared]) -> tuple[Committed, ...]:
+def _commit(session: Session, prepared: Sequence[Prepared]) -> tuple[Committed, ...]:
     entries = [_resolve(session, item.draft) for item in prepared]
     # Locked in the same order by everyone, so that two transactions over the same tables never wait for each other.
     heads: dict[int, _Head] = {}
     for entry in sorted(entries, key=lambda entry: entry.table_id):
         heads[entry.table_id] = _lock_head(session, entry.table_id)
-    if replayed := _find_tokens(session, prepared, entries):
-        return replayed
+    found = [_find_token(session, item.draft, entry) for item, entry in zip(prepared, entries, strict=True)]
+    if earlier := replayed(found):
+        return earlier
     for item, entry in zip(prepared, entries, strict=True):
         _check(session, item, heads[entry.table_id])
     # One instant for all tables of the transaction, strictly after everything that was committed to any of them.
@@ -142,13 +130,9 @@ def _resolve(session: Session, draft: CommitDraft) -> TableEntry:
 
 def _create(session: Session, name: str, location: str) -> TableEntry:
     if find_table(session, name) is not None:
-        raise TableExistsError(
-            f"table {name!r} exists already", hint="use lake.table(name), or another name", field="name"
-        )
+        raise table_exists(name)
     if taken := session.row(sql.SELECT_TABLE_AT, (location,)):
-        raise TableExistsError(
-            f"{location} is the location of table {taken[1]!r}", hint="use that table", field="location"
-        )
+        raise location_taken(location, taken[1])
     entry = insert_table(session, name, location)
     session.execute(sql.INSERT_HEAD, (entry.table_id, -1, 0, -1, -1, False))
     session.execute(sql.INSERT_MIRROR_HEAD, (entry.table_id, -1, None))
@@ -161,39 +145,19 @@ def _lock_head(session: Session, table_id: int) -> _Head:
     return _Head(table_id, *row)
 
 
-def _find_tokens(
-    session: Session, prepared: Sequence[_Prepared], entries: Sequence[TableEntry]
-) -> tuple[Committed, ...] | None:
-    """What an earlier try of the same transaction came to, where its answer was lost."""
-    found: list[Committed] = []
-    for item, entry in zip(prepared, entries, strict=True):
-        if item.draft.token is None:
-            return None
-        row = session.row(sql.SELECT_TOKEN, (entry.table_id, item.draft.token))
-        if row is not None:
-            found.append(
-                Committed(table=entry.name, version=row[0], timestamp=row[1], group_id=row[2], replayed=True)
-            )
-    if found and len(found) != len(prepared):
-        raise InvalidInputError(
-            "the commit token was used before, for other tables",
-            hint="use a new token for a new transaction",
-            field="token",
-        )
-    return tuple(found) if found else None
+def _find_token(session: Session, draft: CommitDraft, entry: TableEntry) -> Committed | None:
+    row = None if draft.token is None else session.row(sql.SELECT_TOKEN, (entry.table_id, draft.token))
+    if row is None:
+        return None
+    return Committed(table=entry.name, version=row[0], timestamp=row[1], group_id=row[2], replayed=True)
 
 
-def _check(session: Session, item: _Prepared, head: _Head) -> None:
+def _check(session: Session, item: Prepared, head: _Head) -> None:
     """Refuse what cannot stand on the present head."""
     draft = item.draft
     if draft.create_at is not None or draft.read_version is None:
         return
-    if not 0 <= draft.read_version <= head.version:
-        raise InvalidInputError(
-            f"{draft.table}: version {draft.read_version} was not committed; the newest is {head.version}",
-            hint="give the version you read",
-            field="read_version",
-        )
+    check_read_version(draft, head.version)
     if draft.read_version == head.version:
         return
     unseen = draft.read_version + 1
@@ -209,12 +173,12 @@ def _check(session: Session, item: _Prepared, head: _Head) -> None:
     winners = ((commit.version, commit.actions) for commit in commits)
     conflict = find_conflict(draft.table, draft.reads, item.actions, winners)
     if conflict is not None:
-        raise _Lost(conflict)
+        raise _LostRaceError(conflict)
 
 
 def _write(
     session: Session,
-    item: _Prepared,
+    item: Prepared,
     entry: TableEntry,
     head: _Head,
     timestamp: int,
@@ -223,7 +187,13 @@ def _write(
 ) -> Committed:
     draft, version = item.draft, head.version + 1
     moved = _moved_head(head, item.actions, version, timestamp)
-    info = _commit_info(draft, moved, timestamp, txn_id, group)
+    info = commit_info(
+        draft,
+        timestamp=timestamp,
+        in_commit_timestamps=moved.in_commit_timestamps,
+        txn_id=txn_id,
+        group=group,
+    )
     data = encode_action(info) + item.lines
     group_id = txn_id if group else None
     session.execute(
@@ -274,30 +244,6 @@ def _moved_head(head: _Head, actions: Sequence[Action], version: int, timestamp:
         elif isinstance(action, TableProtocol):
             moved.protocol_version = version
     return moved
-
-
-def _commit_info(
-    draft: CommitDraft, moved: _Head, timestamp: int, txn_id: str, group: dict[str, int] | None
-) -> CommitInfo:
-    fields: dict[str, Any] = {"inCommitTimestamp": timestamp} if moved.in_commit_timestamps else {}
-    fields["timestamp"] = timestamp
-    fields["operation"] = draft.operation
-    fields["operationParameters"] = dict(draft.parameters)
-    if draft.read_version is not None:
-        fields["readVersion"] = draft.read_version
-    fields["isolationLevel"] = "Serializable"
-    fields["isBlindAppend"] = draft.reads.blind and not any(
-        isinstance(action, RemoveFile | Metadata) for action in draft.actions
-    )
-    if draft.metrics:
-        fields["operationMetrics"] = dict(draft.metrics)
-    if draft.user_metadata is not None:
-        fields["userMetadata"] = draft.user_metadata
-    if group:
-        fields["tags"] = {"deltasql.groupId": txn_id, "deltasql.participants": dump(group)}
-    fields["engineInfo"] = ENGINE_INFO
-    fields["txnId"] = txn_id
-    return CommitInfo(fields)
 
 
 def _end_lives(session: Session, entry: TableEntry, version: int, actions: Sequence[Action]) -> None:

@@ -24,7 +24,7 @@ from deltasql.storage.base import ObjectStore
 # Commits asked for at once, so that a long log does not pay for every answer's way one by one.
 _READ_AHEAD = 16
 
-_PARSED = re.compile(r"[^.]+\.[^.]+_parsed\.")
+_PARSED = re.compile(r"[^.]+\.[^.]+_parsed(\.|$)")
 
 
 def read_commits(store: ObjectStore, segment: Segment, start: int, end: int) -> Iterator[tuple[int, bytes]]:

@@ -57,7 +57,7 @@ class MirrorReport(msgspec.Struct, frozen=True, kw_only=True):
         return sum(report.published for report in self.tables)
 
 
-class _Foreign(Exception):
+class _ForeignCommitError(Exception):
     """A commit in the log that the ledger does not know."""
 
     def __init__(self, version: int, reason: str) -> None:
@@ -99,7 +99,7 @@ class MirrorEngine:
         try:
             self._publish(table, lease, head)
             return self._report(table, "published", before.published_version, head)
-        except _Foreign as found:
+        except _ForeignCommitError as found:
             self._outbox.quarantine(table, found.version, found.reason)
             self._sink(TableQuarantined(table=table.name, version=found.version, reason=found.reason))
             return self._report(table, "quarantined", before.published_version, head, found.reason)
@@ -148,9 +148,7 @@ class MirrorEngine:
                 self._write_checkpoint(table, target, mirrored.published_version)
             except DeltaSqlError as error:
                 # Readers do without it; the commits are there.
-                self._sink(
-                    CheckpointFailed(table=table.name, version=mirrored.published_version, error=str(error))
-                )
+                self._sink(CheckpointFailed(table=table.name, version=mirrored.published_version, error=str(error)))
 
     def _look_for_foreign(self, table: TableEntry, target: MirrorTarget) -> None:
         """Compare whatever stands above the published version, before anything is put below it."""
@@ -162,15 +160,13 @@ class MirrorEngine:
         head = self._reader.head(table).version
         for version in present:
             if version > head:
-                raise _Foreign(version, f"the log holds version {version}, but the ledger ends at {head}")
+                raise _ForeignCommitError(version, f"the log holds version {version}, but the ledger ends at {head}")
         for commit in self._reader.commits(table, present[0], present[-1]):
             found = target.read_commit(commit.version)
             if found is not None and found != _checked_bytes(table, commit):
                 raise _foreign_bytes(commit.version)
 
-    def _publish_batch(
-        self, table: TableEntry, lease: Lease, target: MirrorTarget, versions: Sequence[int]
-    ) -> None:
+    def _publish_batch(self, table: TableEntry, lease: Lease, target: MirrorTarget, versions: Sequence[int]) -> None:
         done: list[int] = []
         size = 0
         try:
@@ -194,9 +190,7 @@ class MirrorEngine:
         now = max(time.time_ns() // 1_000_000, self._reader.state(table, version).timestamp)
         written = write_checkpoint(self._reader, table, target, version, now)
         self._outbox.mark_checkpoint(table, version)
-        self._sink(
-            CheckpointPublished(table=table.name, version=version, actions=written.actions, bytes=written.bytes)
-        )
+        self._sink(CheckpointPublished(table=table.name, version=version, actions=written.actions, bytes=written.bytes))
 
     def _report(
         self,
@@ -225,8 +219,8 @@ class MirrorEngine:
         )
 
 
-def _foreign_bytes(version: int) -> _Foreign:
-    return _Foreign(version, f"another writer put version {version} into the log; it was not touched")
+def _foreign_bytes(version: int) -> _ForeignCommitError:
+    return _ForeignCommitError(version, f"another writer put version {version} into the log; it was not touched")
 
 
 def _checked_bytes(table: TableEntry, commit: RecordedCommit) -> bytes:

@@ -41,9 +41,7 @@ def rebuild_log(
     last = mirrored.published_version
     present = log.versions()
     if present and not in_place and not force:
-        raise TableExistsError(
-            f"{log.url} holds a log already", hint="choose an empty place, or use force", field="to"
-        )
+        raise TableExistsError(f"{log.url} holds a log already", hint="choose an empty place, or use force", field="to")
     extra = [version for version in present if version > last]
     if extra and not in_place:
         raise ForeignCommitError(

@@ -28,7 +28,8 @@ def adopt(services: Services, location: str, name: str) -> TableEntry:
     first = 0 if base is None else base.version + 1
     commits = _commits(store, segment, first, 0 if base is None else base.timestamp + 1)
     _check_state(location, base, commits)
-    return services.writer.adopt(name, location, commits, base)
+    newest = max((checkpoint.version for checkpoint in segment.checkpoints), default=None)
+    return services.writer.adopt(name, location, commits, base, newest)
 
 
 def _base(store: ObjectStore, segment: Segment, checkpoint: CheckpointFiles) -> AdoptedBase:

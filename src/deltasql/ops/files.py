@@ -1,8 +1,5 @@
 """Data files: rows to Parquet with their statistics, and back."""
 
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import io
@@ -38,8 +35,10 @@ def write_files(store: ObjectStore, state: TableState, data: pa.Table) -> list[A
     codec = metadata.configuration.get(CODEC, "snappy").lower()
     adds: list[AddFile] = []
     for values, rows in split_by_partition(data, schema, partitioned):
-        for part in _parts(rows):
-            adds.append(_write_file(store, metadata.configuration, file_schema, partitioned, values, part, codec))
+        adds += [
+            _write_file(store, metadata.configuration, file_schema, partitioned, values, part, codec)
+            for part in _parts(rows)
+        ]
     store.sync([decode_path(add.path) for add in adds])
     return adds
 

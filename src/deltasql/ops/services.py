@@ -26,7 +26,5 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(outcome, Conflict):
             raise ConflictError(outcome)
         for draft, committed in zip(drafts, outcome, strict=True):
-            self.sink(
-                TableCommitted(table=committed.table, version=committed.version, operation=draft.operation)
-            )
+            self.sink(TableCommitted(table=committed.table, version=committed.version, operation=draft.operation))
         return outcome

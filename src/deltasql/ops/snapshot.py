@@ -1,8 +1,5 @@
 """A table at one version: its description, files and rows."""
 
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -101,10 +98,9 @@ def adds_from(batch: pa.Table) -> Iterator[AddFile]:
     """File rows of the ledger as actions."""
     for row in batch.to_pylist():
         fields = cast("dict[str, Any]", row)
-        vector = fields.pop("deletion_vector")
-        tags = fields.pop("tags")
-        yield AddFile(
-            **{**fields, "partition_values": dict(fields["partition_values"])},
-            tags=None if tags is None else dict(tags),
-            deletion_vector=None if vector is None else DeletionVector(**vector),
-        )
+        fields["partition_values"] = dict(fields["partition_values"])
+        if fields["tags"] is not None:
+            fields["tags"] = dict(fields["tags"])
+        if fields["deletion_vector"] is not None:
+            fields["deletion_vector"] = DeletionVector(**fields["deletion_vector"])
+        yield AddFile(**fields)

@@ -1,8 +1,5 @@
 """Append, overwrite, delete: from rows and predicates to the actions of a commit."""
 
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import time

@@ -99,7 +99,7 @@ def as_table(data: object) -> pa.Table:
     try:
         if isinstance(value, pa.RecordBatch):
             return pa.Table.from_batches([value])
-        if isinstance(value, Sequence) and value and all(isinstance(item, pa.RecordBatch) for item in value):
+        if isinstance(value, Sequence) and all(isinstance(item, pa.RecordBatch) for item in value):
             return pa.Table.from_batches(list(value))
         if type(value).__module__.startswith("pandas.") and hasattr(value, "columns"):
             return pa.Table.from_pandas(value, preserve_index=False)

@@ -148,10 +148,10 @@ class _Parser:
 
     def parse(self) -> Predicate:
         start = self._token.position
-        predicate = _at(start, truth, self._condition(0))
+        node = self._condition(0)
         if self._token.kind != "end":
             raise self._expected("AND, OR or the end")
-        return predicate
+        return _at(start, truth, node)
 
     # -- tokens
 

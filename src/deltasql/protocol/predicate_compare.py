@@ -111,11 +111,11 @@ def truth(node: Predicate | Operand) -> Predicate:
     match node:
         case Column(type=kind):
             if kind != BOOLEAN:
-                raise ValueError(f"a {type_name(kind)} column is not a condition")
+                raise ValueError(f"a column of type {type_name(kind)} is not a condition")
             return Comparison(node, "=", True)
         case Literal(value):
             if value is not None and not isinstance(value, bool):
-                raise ValueError(f"a {type_name(node.type)} literal is not a condition")
+                raise ValueError(f"a literal of type {type_name(node.type)} is not a condition")
             return Constant(value)
         case _:
             return node
@@ -127,7 +127,7 @@ def cast_column(column: Column, kind: DataType) -> Column:
     wider = bits and bits <= INTEGER_BITS.get(type_name(kind), 0)
     if column.type == kind or wider or (type_name(column.type), kind) == ("float", DOUBLE):
         return column
-    raise ValueError(f"CAST of a {type_name(column.type)} column to {type_name(kind)} is not supported")
+    raise ValueError(f"CAST of a column from {type_name(column.type)} to {type_name(kind)} is not supported")
 
 
 def comparison_type(left: DataType, right: DataType) -> DataType | None:
@@ -160,7 +160,7 @@ def _compare(left: Operand, operator: Operator, right: Operand) -> Predicate:
         left, right, operator = right, left, _FLIPPED[operator]
     column = cast("Column", left)
     if comparison_type(column.type, column.type) is None:
-        raise ValueError(f"a {type_name(column.type)} column can only be asked for IS NULL")
+        raise ValueError(f"a column of type {type_name(column.type)} can only be asked for IS NULL")
     if isinstance(right, Column):
         if comparison_type(column.type, right.type) is None:
             raise _mismatch(column.type, right.type)

@@ -109,18 +109,18 @@ def number_literal(text: str) -> Literal:
     """A number, sign included: `1`, `-1.5` (a decimal), `1e3` (a double), `10L`, `1.5D`, `2BD` …"""
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a number")
+        raise ValueError(f"{text[:50]!r} is not a number")
     digits, exponent, suffix = match[1], match[2] or "", (match[3] or "").upper()
     if suffix in {"D", "F"} or (exponent and suffix != "BD"):
         number = float(digits + exponent)
         if suffix == "F":
             number = to_float32(number)
         if math.isinf(number):
-            raise ValueError(f"{text} is beyond the range of its type")
+            raise ValueError(f"{text[:50]} is beyond the range of its type")
         return Literal(number, FLOAT if suffix == "F" else DOUBLE)
     if suffix in _SUFFIX_TYPES:
         if "." in digits:
-            raise ValueError(f"{text} is not a whole number")
+            raise ValueError(f"{text[:50]} is not a whole number")
         kind = PrimitiveType(_SUFFIX_TYPES[suffix])
         return Literal(fit_number(_decimal(digits), kind), kind)
     exact = _decimal(digits + exponent)
@@ -151,8 +151,10 @@ def string_literal(token: str) -> str:
         end = match.end()
     text = "".join([*pieces, body[end:].replace(quote * 2, quote)])
     if _SURROGATE.search(text):
-        # Escapes may spell a character as a pair of surrogates, as Java does; a lone half is an error.
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16")
+        # Escapes may spell a character as a pair of surrogates, as Java does.
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if "\ufffd" in text:
+            raise ValueError("half of a surrogate pair is no character")
     return text
 
 
@@ -273,7 +275,7 @@ def parse_text(text: str, kind: DataType) -> Value:
         return text.encode()
     value = _parse_trimmed(text.strip(), kind)
     if value is None:
-        raise ValueError(f"{text!r} is not a {type_name(kind)}")
+        raise ValueError(f"{text[:50]!r} is not of type {type_name(kind)}")
     return value
 
 
@@ -315,7 +317,7 @@ def _parse_timestamp(text: str, *, zoned: bool) -> datetime | None:
         return None
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     if zone and not zoned:
-        raise ValueError(f"{text!r} has a time zone, and a timestamp_ntz has none")
+        raise ValueError(f"{text[:50]!r} has a time zone, and a timestamp_ntz has none")
     try:
         local = datetime(
             int(year),

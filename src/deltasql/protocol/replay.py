@@ -58,9 +58,7 @@ class Replay:
 
     def require(self, source: str) -> tuple[TableProtocol, Metadata]:
         """The protocol and metadata without which there is no table."""
-        missing = [
-            name for name, value in (("protocol", self.protocol), ("metaData", self.metadata)) if value is None
-        ]
+        missing = [name for name, value in (("protocol", self.protocol), ("metaData", self.metadata)) if value is None]
         if self.protocol is None or self.metadata is None:
             raise MalformedLogError(
                 f"{source}: no {' and no '.join(missing)} action was found",

@@ -121,8 +121,8 @@ def _as(values: pa.ChunkedArray, kind: DataType) -> pa.ChunkedArray:
     wanted = _arrow(kind)
     if values.type == wanted:
         return values
-    # Whatever is finer than a microsecond is cut off, as Spark does.
-    return values.cast(wanted, safe=not pa.types.is_timestamp(values.type))
+    # As in Spark, whatever is finer than a microsecond is cut off, and a whole number may be rounded to a double.
+    return values.cast(wanted, safe=not (pa.types.is_timestamp(values.type) or kind == DOUBLE))
 
 
 def _arrow(kind: DataType) -> pa.DataType:

@@ -104,7 +104,7 @@ def check_schema(schema: StructType) -> None:
 
 
 def leaves(schema: StructType) -> Iterator[tuple[tuple[str, ...], DataType]]:
-    """Every leaf column with its path, in schema order. Arrays and maps are leaves: their insides have no statistics."""
+    """Every leaf column with its path, in schema order. Arrays and maps are leaves: nothing inside has statistics."""
     for field in schema.fields:
         if isinstance(field.type, StructType):
             for path, inner in leaves(field.type):

@@ -49,9 +49,7 @@ def parquet(of: CheckpointState) -> pq.ParquetFile:
 
 def rows(of: CheckpointState) -> list[dict[str, Any]]:
     """The rows without their nulls, so that each shows the one action it holds."""
-    return [
-        {name: value for name, value in row.items() if value is not None} for row in parquet(of).read().to_pylist()
-    ]
+    return [{name: value for name, value in row.items() if value is not None} for row in parquet(of).read().to_pylist()]
 
 
 def test_columns_and_types_are_those_of_delta_spark() -> None:

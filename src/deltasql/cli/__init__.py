@@ -1,0 +1,1 @@
+"""The command `deltasql`. The only layer that knows the terminal."""

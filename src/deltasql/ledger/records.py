@@ -1,0 +1,225 @@
+"""What a ledger records of a commit, worked out and checked before any database is asked. Every ledger shares it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from deltasql.errors import InvalidInputError, MalformedLogError
+from deltasql.ledger.contracts import AdoptedBase, AdoptedCommit, CommitDraft, RecordedCommit
+from deltasql.ledger.registry import check_name
+from deltasql.outcomes import Committed
+from deltasql.protocol.actions import (
+    ACTION_TYPES,
+    Action,
+    CommitInfo,
+    DeletionVector,
+    Metadata,
+    RemoveFile,
+    UnknownAction,
+)
+from deltasql.protocol.jsonlog import ENCODER_VERSION, dump_json, encode_commit, sha256
+from deltasql.protocol.replay import commit_problem
+from deltasql.version import ENGINE_INFO
+
+_ORDER = {kind: place for place, kind in enumerate(ACTION_TYPES.values())}
+_KINDS = (*ACTION_TYPES.values(), UnknownAction)
+
+# Integers of the protocol that have 32 bits; all others have 64.
+_NARROW = frozenset({"offset", "size_in_bytes", "min_reader_version", "min_writer_version"})
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A draft with everything that can be done before a lock is taken."""
+
+    draft: CommitDraft
+    actions: list[Action]
+    lines: bytes
+
+
+def prepare(drafts: Sequence[CommitDraft]) -> list[Prepared]:
+    """The drafts of one transaction, checked, their actions copied, put in order and encoded."""
+    prepared = [_prepare(draft) for draft in drafts]
+    if len({draft.table for draft in drafts}) != len(drafts):
+        raise InvalidInputError(
+            "a transaction holds one commit a table", hint="put everything for a table into one commit", field="table"
+        )
+    return prepared
+
+
+def _prepare(draft: CommitDraft) -> Prepared:
+    check_name(draft.table)
+    check_text(draft.operation, "operation")
+    check_text(draft.token, "token")
+    check_text(draft.create_at, "location")
+    actions = [_checked(draft.table, place, action) for place, action in enumerate(draft.actions)]
+    if problem := commit_problem(actions):
+        raise InvalidInputError(f"{draft.table}: {problem}", hint="give each of them once", field="actions")
+    if draft.create_at is not None and (missing := _missing(actions)):
+        raise InvalidInputError(
+            f"{draft.table}: a table cannot begin without a {missing} action", hint="add it", field="actions"
+        )
+    actions.sort(key=lambda action: _ORDER.get(type(action), len(_ORDER)))
+    return Prepared(draft, actions, encode_commit(actions))
+
+
+def check_text(value: str | None, field: str) -> None:
+    """Refuse what no database could keep as a key. None is no value, and fine."""
+    if value is None:
+        return
+    try:
+        sound = isinstance(value, str) and bool(value.encode())  # pyright: ignore[reportUnnecessaryIsInstance]
+    except UnicodeEncodeError:
+        sound = False
+    if not sound:
+        raise InvalidInputError(
+            f"the {field} {value!r:.100} is not text, or empty", hint="give text in valid Unicode", field=field
+        )
+
+
+def _checked(table: str, place: int, action: Action) -> Action:
+    """A copy of an action whose fields are what their types say: the caller may have built it from anything."""
+
+    def refuse(why: str, hint: str) -> InvalidInputError:
+        return InvalidInputError(f"{table}: action {place}: {why}", hint=hint, field=f"actions[{place}]")
+
+    kind: type[Any] = type(action)
+    if kind not in _KINDS:
+        raise refuse(f"a {kind.__name__} is no action", "give actions from deltasql.protocol.actions")
+    if kind is CommitInfo:
+        raise refuse("commitInfo is written by the ledger", "leave it out of the actions")
+    try:
+        copied: Action = msgspec.convert(msgspec.to_builtins(action), kind)
+    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+        raise refuse(str(error), "give each field a value of its type") from error
+    if isinstance(copied, UnknownAction) and (copied.name in ACTION_TYPES or copied.body is None):
+        raise refuse(f"{copied.name} cannot be given as an unknown action", "use its own class, with a body")
+    if problem := number_problem(copied):
+        raise refuse(problem, "give numbers that Delta can hold")
+    return copied
+
+
+def number_problem(action: msgspec.Struct) -> str | None:
+    """Which integer is too large for the protocol, in words, or None."""
+    for name in action.__struct_fields__:
+        value = getattr(action, name)
+        if isinstance(value, int):
+            bits = 32 if name in _NARROW else 64
+            if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+                return f"{name} {value} does not fit into {bits} bits"
+        elif isinstance(value, DeletionVector) and (problem := number_problem(value)):
+            return f"deletion vector: {problem}"
+    return None
+
+
+def _missing(actions: Sequence[Action]) -> str | None:
+    kinds = {type(action) for action in actions}
+    return next((name for name in ("metaData", "protocol") if ACTION_TYPES[name] not in kinds), None)
+
+
+def check_read_version(draft: CommitDraft, head: int) -> None:
+    """Refuse a version that nobody can have read."""
+    if draft.read_version is not None and not 0 <= draft.read_version <= head:
+        raise InvalidInputError(
+            f"{draft.table}: version {draft.read_version} was not committed; the newest is {head}",
+            hint="give the version you read",
+            field="read_version",
+        )
+
+
+def replayed(found: Sequence[Committed | None]) -> tuple[Committed, ...] | None:
+    """What an earlier try of the same transaction came to, where its answer was lost.
+
+    `found` holds, for each draft, the commit that its token stands for.
+    """
+    known = tuple(committed for committed in found if committed is not None)
+    if not known:
+        return None
+    groups = {committed.group_id for committed in known}
+    if len(known) != len(found) or len(groups) > 1 or (len(known) > 1 and None in groups):
+        raise InvalidInputError(
+            "the commit token was used before, for other tables",
+            hint="use a new token for a new transaction",
+            field="token",
+        )
+    return known
+
+
+def commit_info(
+    draft: CommitDraft,
+    *,
+    timestamp: int,
+    in_commit_timestamps: bool,
+    txn_id: str,
+    group: Mapping[str, int] | None,
+) -> CommitInfo:
+    """What the first line of a commit says. `group` names each table of a larger transaction and its new version."""
+    fields: dict[str, Any] = {"inCommitTimestamp": timestamp} if in_commit_timestamps else {}
+    fields["timestamp"] = timestamp
+    fields["operation"] = draft.operation
+    fields["operationParameters"] = dict(draft.parameters)
+    if draft.read_version is not None:
+        fields["readVersion"] = draft.read_version
+    fields["isolationLevel"] = "Serializable"
+    fields["isBlindAppend"] = draft.reads.blind and not any(
+        isinstance(action, RemoveFile | Metadata) for action in draft.actions
+    )
+    if draft.metrics:
+        fields["operationMetrics"] = dict(draft.metrics)
+    if draft.user_metadata is not None:
+        fields["userMetadata"] = draft.user_metadata
+    if group:
+        fields["tags"] = {"deltasql.groupId": txn_id, "deltasql.participants": dump_json(group).decode()}
+    fields["engineInfo"] = ENGINE_INFO
+    fields["txnId"] = txn_id
+    return CommitInfo(fields)
+
+
+def record_history(commits: Sequence[AdoptedCommit], base: AdoptedBase | None) -> list[tuple[RecordedCommit, int]]:
+    """A history found in a log, as a ledger records it: each commit and the size of its file. Refused where it is none."""
+    found: list[AdoptedCommit | AdoptedBase] = [*([] if base is None else [base]), *commits]
+    if problem := _history_problem(found, whole=base is None):
+        raise InvalidInputError(
+            f"this is no history: {problem}", hint="give every version, oldest first", field="commits"
+        )
+    for version in found:
+        for action in version.actions:
+            if problem := number_problem(action):
+                raise MalformedLogError(
+                    f"version {version.version}: {problem}",
+                    hint="the commit breaks the protocol; ask its writer",
+                    field="commits",
+                )
+    return [(_record_found(version), len(version.data or b"")) for version in found]
+
+
+def _history_problem(found: Sequence[AdoptedCommit | AdoptedBase], *, whole: bool) -> str | None:
+    if not found:
+        return "there is no version"
+    if whole and found[0].version != 0:
+        return f"it begins with version {found[0].version} and no checkpoint"
+    if missing := _missing(found[0].actions):
+        return f"its first version has no {missing}"
+    for before, after in pairwise(found):
+        if after.version != before.version + 1:
+            return f"version {after.version} follows {before.version}"
+        if after.timestamp <= before.timestamp:
+            return f"version {after.version} is not later than {before.version}"
+    return None
+
+
+def _record_found(found: AdoptedCommit | AdoptedBase) -> RecordedCommit:
+    # Whatever a checkpoint holds, it does not encode to the commit file of its version.
+    canonical = isinstance(found, AdoptedCommit) and encode_commit(found.actions) == found.data
+    return RecordedCommit(
+        version=found.version,
+        timestamp=found.timestamp,
+        sha256="" if found.data is None else sha256(found.data),
+        encoder=ENCODER_VERSION,
+        origin="adopted" if isinstance(found, AdoptedCommit) else "checkpoint",
+        actions=found.actions,
+        found_bytes=None if canonical else found.data,
+    )

@@ -1,0 +1,119 @@
+"""Protocols and features: the smallest for a new table, and what may be read and written under others."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltasql.errors import UnsupportedError
+from deltasql.protocol.actions import Metadata, TableProtocol
+from deltasql.protocol.features import (
+    check_readable,
+    check_writable,
+    protocol_for,
+    reader_features,
+    writer_features,
+)
+from deltasql.protocol.schema import ArrayType, PrimitiveType, StructField, StructType, schema_string
+
+pytestmark = pytest.mark.unit
+
+PLAIN = StructType((StructField("id", PrimitiveType("long")),))
+
+
+def metadata(schema: StructType = PLAIN, **configuration: str) -> Metadata:
+    named = {f"delta.{name.replace('_', '.')}": value for name, value in configuration.items()}
+    return Metadata(id="i", schema_string=schema_string(schema), configuration=named)
+
+
+def features(*names: str, reader: tuple[str, ...] = ()) -> TableProtocol:
+    return TableProtocol(
+        min_reader_version=3 if reader else 1,
+        min_writer_version=7,
+        reader_features=reader or None,
+        writer_features=names,
+    )
+
+
+def test_a_new_table_gets_the_protocol_that_every_reader_was_tested_with() -> None:
+    assert protocol_for(PLAIN, metadata(enableInCommitTimestamps="true")) == features("inCommitTimestamp")
+
+
+def test_without_features_the_old_versions_do() -> None:
+    assert protocol_for(PLAIN, metadata()) == TableProtocol(min_reader_version=1, min_writer_version=2)
+    # Writer version 2 implies append-only.
+    assert protocol_for(PLAIN, metadata(appendOnly="true")).min_writer_version == 2
+
+
+def test_timestamps_without_a_zone_need_a_reader_feature_even_deep_inside() -> None:
+    inner = StructType((StructField("n", PrimitiveType("timestamp_ntz")),))
+    schema = StructType((StructField("a", ArrayType(inner)),))
+    wanted = protocol_for(schema, metadata(schema, enableInCommitTimestamps="true"))
+    assert wanted == features("inCommitTimestamp", "timestampNtz", reader=("timestampNtz",))
+
+
+def test_older_versions_imply_features() -> None:
+    protocol = TableProtocol(min_reader_version=2, min_writer_version=5)
+    assert writer_features(protocol) == {
+        *("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping")
+    }
+    assert reader_features(protocol) == {"columnMapping"}
+
+
+def field(**mark: object) -> StructType:
+    return StructType((StructField("id", PrimitiveType("long"), metadata={key: value for key, value in mark.items()}),))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "described", "named"),
+    [
+        (features("rowTracking"), metadata(), "rowTracking"),
+        (features("somethingNew"), metadata(), "somethingNew"),
+        (TableProtocol(min_reader_version=1, min_writer_version=8), metadata(), "writer version 8"),
+        (features("checkConstraints"), metadata(constraints_positive="id > 0"), "checkConstraints"),
+        (features("changeDataFeed"), metadata(enableChangeDataFeed="true"), "changeDataFeed"),
+        (
+            features("columnMapping", reader=("columnMapping",)),
+            metadata(columnMapping_mode="name"),
+            "columnMapping",
+        ),
+        (features("invariants"), metadata(field(**{"delta.invariants": "{}"})), "invariants"),
+        (features("generatedColumns"), metadata(field(**{"delta.generationExpression": "1"})), "generatedColumns"),
+        (features("identityColumns"), metadata(field(**{"delta.identity.start": 1})), "identityColumns"),
+        (TableProtocol(min_reader_version=1, min_writer_version=3), metadata(constraints_c="x"), "checkConstraints"),
+    ],
+)
+def test_writing_is_refused_where_a_promise_would_be_broken(
+    protocol: TableProtocol, described: Metadata, named: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=named) as caught:
+        check_writable("t", protocol, described)
+    assert caught.value.hint
+
+
+def test_features_that_are_on_but_unused_do_not_stand_in_the_way() -> None:
+    check_writable("t", TableProtocol(min_reader_version=2, min_writer_version=6), metadata())
+    check_writable("t", features("appendOnly", "invariants", "deletionVectors"), metadata())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "described", "named"),
+    [
+        (TableProtocol(min_reader_version=4, min_writer_version=7), metadata(), "reader version 4"),
+        (features("novel", reader=("novel",)), metadata(), "novel"),
+        (TableProtocol(min_reader_version=2, min_writer_version=5), metadata(columnMapping_mode="id"), "columnMapping"),
+        (
+            features("typeWidening", reader=("typeWidening",)),
+            metadata(field(**{"delta.typeChanges": []})),
+            "typeWidening",
+        ),
+    ],
+)
+def test_reading_is_refused_where_rows_would_come_out_wrong(
+    protocol: TableProtocol, described: Metadata, named: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=named):
+        check_readable("t", protocol, described)
+
+
+def test_what_only_writers_must_know_does_not_stop_a_reader() -> None:
+    check_readable("t", features("rowTracking", "somethingNew"), metadata())
