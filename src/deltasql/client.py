@@ -65,7 +65,7 @@ def connect(
         reader=SqlTxnLogReader(database),
         writer=SqlTxnLogWriter(database),
         outbox=SqlOutbox(database),
-        store_at=lambda location: open_store(location, options),
+        storage_options=options,
         sink=sink,
     )
     return Lake(services, settled, mirror, database.close)

@@ -71,7 +71,9 @@ def report_bug(error: Exception, *, as_json: bool) -> int:
 def report_system(error: OSError) -> int:
     """What the operating system said. A reader that has gone, as `head` does, is no error worth a word."""
     if not isinstance(error, BrokenPipeError):
-        print_problem(f"the system answered: {error}", "put that right, then run it again")
+        print_problem(
+            f"the system answered: {error}", "put that right, and look at what was done before you run it again"
+        )
     return FAILURE
 
 

@@ -99,7 +99,7 @@ def _execute(words: list[str]) -> int:
 def run() -> None:
     """The entry point of the installed command."""
     if cast("object", sys.stdout) is None:  # closed by the caller
-        sys.stdout = Path(os.devnull).open("w")
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (as long as the process)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character gets its number, not a crash.

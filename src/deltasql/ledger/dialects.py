@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from deltasql.errors import (
     ConfigError,
@@ -16,6 +17,8 @@ from deltasql.errors import (
     LedgerFullError,
     UnsupportedError,
 )
+
+_EXAMPLES = "give one like sqlite:///lake.db (a relative path) or sqlite:////data/lake.db (an absolute one)"
 
 # How long a writer waits for another one's lock before the caller hears of it.
 LOCK_TIMEOUT_SECONDS = 30.0
@@ -41,7 +44,7 @@ class Dialect(Protocol):
         ...
 
     def sqlalchemy_url(self) -> str:
-        """The same database, for migrations."""
+        """Which kind of database this is, for migrations; the connection they run on is one of `connect`."""
         ...
 
     def respell(self, sql: str) -> str:
@@ -55,7 +58,8 @@ class Dialect(Protocol):
 
 def dialect_for(url: str) -> Dialect:
     """The dialect a ledger URL asks for."""
-    scheme = url.partition(":")[0] if "://" in url else ""
+    text = isinstance(url, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+    scheme = url.partition("://")[0] if text and "://" in url else ""
     match scheme:
         case "sqlite":
             return SqliteDialect(url)
@@ -64,11 +68,7 @@ def dialect_for(url: str) -> Dialect:
                 f"{scheme} ledgers are not there yet", hint="use sqlite:///path/to/lake.db", field="ledger"
             )
         case _:
-            raise ConfigError(
-                "this is not the URL of a ledger",
-                hint="give one like sqlite:///lake.db (a relative path) or sqlite:////data/lake.db (an absolute one)",
-                field="ledger",
-            )
+            raise ConfigError("this is not the URL of a ledger", hint=_EXAMPLES, field="ledger")
 
 
 class SqliteDialect:
@@ -81,19 +81,24 @@ class SqliteDialect:
     find_table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        path = unquote(parts.path)
-        if parts.netloc or len(path) < 2 or "\0" in path or path == "/:memory:":
+        quoted = url.removeprefix("sqlite://")
+        if "?" in quoted or "#" in quoted:
             raise ConfigError(
-                "a SQLite ledger needs a file that other processes can open too",
-                hint="give one like sqlite:///lake.db (a relative path) or sqlite:////data/lake.db (an absolute one)",
+                "the URL of a SQLite ledger has no options",
+                hint="leave out what follows ? or #; in the name of a file, write %3F or %23",
                 field="ledger",
+            )
+        path = unquote(quoted)
+        if not _can_name_a_file(path):
+            raise ConfigError(
+                "a SQLite ledger needs a file that other processes can open too", hint=_EXAMPLES, field="ledger"
             )
         # Made absolute at once: a later change of folder must not change the database.
         self.path = Path(path[1:]).absolute()
-        self.url = f"sqlite:///{self.path}"
+        self.url = f"sqlite:///{quote(os.fsencode(self.path))}"
 
     def connect(self) -> sqlite3.Connection:
+        connection = None
         try:
             connection = sqlite3.connect(
                 self.path,
@@ -106,11 +111,13 @@ class SqliteDialect:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error as error:
+            if connection is not None:
+                connection.close()
             raise self._typed(error) from error
         return connection
 
     def sqlalchemy_url(self) -> str:
-        return self.url
+        return "sqlite://"
 
     def respell(self, sql: str) -> str:
         return sql
@@ -139,3 +146,12 @@ class SqliteDialect:
                 return LedgerFullError(text, hint=f"free space on the disk that holds {self.path}, then try again")
             case _:
                 return LedgerError(text, hint="the transaction was rolled back; the code above says why")
+
+
+def _can_name_a_file(path: str) -> bool:
+    """Whether the part of a URL after `sqlite://` is a slash and a path."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return path.startswith("/") and path not in ("/", "/:memory:") and "\0" not in path

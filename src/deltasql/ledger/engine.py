@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
+from weakref import WeakSet
 
 from deltasql.errors import ConfigError, LedgerVersionError
 from deltasql.ledger.dialects import Dialect, SqliteDialect, dialect_for
@@ -21,6 +21,7 @@ class Session:
     """Statements inside one transaction."""
 
     def __init__(self, connection: Any, dialect: Dialect) -> None:
+        self.pid = os.getpid()
         self._connection = connection
         self._dialect = dialect
         self._spell = lru_cache(maxsize=512)(dialect.respell)
@@ -57,13 +58,13 @@ class Session:
 
 
 class Ledger:
-    """A database that holds the truth of a lake. Safe to share between threads and across a fork."""
+    """A database that holds the truth of a lake. Safe to share between threads, and across a fork between two calls."""
 
     def __init__(self, url: str) -> None:
         self.dialect = dialect_for(url)
+        # Taken from and given back by single operations of the list: these need no lock, and a fork cannot leave one.
         self._idle: list[Session] = []
-        self._lock = threading.Lock()
-        self._owner = os.getpid()
+        _ledgers.add(self)
 
     @property
     def url(self) -> str:
@@ -90,8 +91,7 @@ class Ledger:
             try:
                 yield session
             except BaseException:
-                session.execute("ROLLBACK")
-                sound = True
+                sound = self._roll_back(session)
                 raise
             session.execute(end)
             sound = True
@@ -107,24 +107,54 @@ class Ledger:
             else:
                 session.close()
 
+    def _roll_back(self, session: Session) -> bool:
+        """Whether it worked. Where not, the database has done it by itself, and why it did is the better error."""
+        try:
+            session.execute("ROLLBACK")
+        except Exception as error:
+            if self.dialect.classify(error) is None:
+                raise
+            return False
+        return True
+
     def _take(self) -> Session:
-        with self._lock:
-            if self._owner != os.getpid():
-                # A connection must not be used, nor closed, in a child of the process that opened it.
-                self._idle, self._owner = [], os.getpid()
-            if self._idle:
-                return self._idle.pop()
-        return Session(self.dialect.connect(), self.dialect)
+        return self._next_idle() or Session(self.dialect.connect(), self.dialect)
 
     def _give_back(self, session: Session) -> None:
-        with self._lock:
-            self._idle.append(session)
+        self._idle.append(session)
+
+    def _next_idle(self) -> Session | None:
+        while self._idle:
+            try:
+                session = self._idle.pop()
+            except IndexError:
+                # Another thread was quicker.
+                return None
+            if session.pid == os.getpid():
+                return session
+            _inherited.append(session)
+        return None
 
     def close(self) -> None:
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for session in idle:
+        while (session := self._next_idle()) is not None:
             session.close()
+
+
+# Connections found in a child of the process that opened them: they must be neither used nor closed there.
+_inherited: list[Session] = []
+_ledgers: WeakSet[Ledger] = WeakSet()
+
+
+def _close_before_fork() -> None:
+    """SQLite's locks are the process's. A child that found an open connection would believe that it holds them too,
+    and go on writing to a file that the parent, closing its last connection, has removed.
+    """
+    for ledger in list(_ledgers):
+        ledger.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_close_before_fork)
 
 
 def open_ledger(url: str, *, create: bool = True) -> Ledger:
@@ -140,6 +170,7 @@ def open_ledger(url: str, *, create: bool = True) -> Ledger:
 
         migrate(ledger)
     elif found != SCHEMA_VERSION:
+        ledger.close()
         raise other_release(found)
     return ledger
 

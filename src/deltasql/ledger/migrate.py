@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
 
 from deltasql.errors import ConfigError, LedgerError
-from deltasql.ledger.engine import Ledger, schema_version
+from deltasql.ledger.engine import SCHEMA_VERSION, Ledger, other_release, schema_version
 
 
 def alembic_config() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    # Alembic reads a percent sign as the start of a variable.
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     return config
 
 
@@ -27,10 +28,18 @@ def migrate(ledger: Ledger, revision: str = "head") -> str:
     Safe to call from many processes at once: the first one works, the others wait and find nothing to do.
     """
     # The raw driver goes first: it refuses a file that is no database with a message of ours.
-    schema_version(ledger)
-    engine = sqlalchemy.create_engine(ledger.dialect.sqlalchemy_url())
-    if ledger.dialect.name == "sqlite":
-        _take_over_transactions(engine)
+    found = schema_version(ledger)
+    if found is not None and found > SCHEMA_VERSION:
+        raise other_release(found)
+    # On the same kind of connection as everything else: it waits for a lock as long, and writes as safely.
+    engine = sqlalchemy.create_engine(
+        ledger.dialect.sqlalchemy_url(), creator=ledger.dialect.connect, poolclass=NullPool
+    )
+
+    def begin(connection: sqlalchemy.Connection) -> None:
+        connection.exec_driver_sql(ledger.dialect.begin_write)
+
+    event.listen(engine, "begin", begin)
     try:
         with engine.begin() as connection:
             config = alembic_config()
@@ -45,16 +54,3 @@ def migrate(ledger: Ledger, revision: str = "head") -> str:
     if reached is None:
         raise ConfigError("the migration left no schema version", hint="check that the database is writable")
     return reached
-
-
-def _take_over_transactions(engine: sqlalchemy.Engine) -> None:
-    """Make SQLite's transactions cover definitions too: the driver's own begin is too late for that."""
-
-    def leave_to_us(connection: Any, _: object) -> None:
-        connection.isolation_level = None
-
-    def begin(connection: sqlalchemy.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    event.listen(engine, "connect", leave_to_us)
-    event.listen(engine, "begin", begin)

@@ -7,10 +7,10 @@ import socket
 import uuid
 from collections.abc import Sequence
 
-from deltasql.errors import LedgerBusyError
 from deltasql.ledger import statements as sql
 from deltasql.ledger.contracts import Lease, MirrorHead, MirrorStatus, TableEntry
 from deltasql.ledger.engine import Ledger, Session
+from deltasql.ledger.refusals import check_published, lease_lost, no_table, published_elsewhere
 
 MAX_ERROR_TEXT = 2_000
 
@@ -45,7 +45,7 @@ class SqlOutbox:
         with self._ledger.write() as session:
             now = session.now()
             expires = now + int(seconds * 1000)
-            row = session.row(sql.SELECT_LEASE, (table.table_id,))
+            row = session.row(sql.SELECT_LEASE + session.dialect.lock_row, (table.table_id,))
             me = (self._holder, self._host, os.getpid())
             if row is None:
                 session.execute(sql.INSERT_LEASE, (table.table_id, *me, 1, expires))
@@ -53,7 +53,8 @@ class SqlOutbox:
             _, host, pid, fence, until = row
             if until > now and not (host == self._host and _is_dead(pid)):
                 return None
-            session.execute(sql.TAKE_LEASE, (*me, fence + 1, expires, table.table_id, fence))
+            if session.execute(sql.TAKE_LEASE, (*me, fence + 1, expires, table.table_id, fence)).rowcount != 1:
+                return None
             return Lease(table_id=table.table_id, holder=self._holder, fence=fence + 1, seconds=seconds)
 
     def release(self, lease: Lease) -> None:
@@ -63,6 +64,8 @@ class SqlOutbox:
     def mark_published(self, table: TableEntry, lease: Lease, versions: Sequence[int]) -> None:
         with self._ledger.write() as session:
             _require_lease(session, table, lease)
+            row = session.row(sql.SELECT_HEAD, (table.table_id,))
+            check_published(table, versions, -1 if row is None else row[0])
             now = session.now()
             session.execute(
                 sql.EXTEND_LEASE, (now + int(lease.seconds * 1000), table.table_id, lease.holder, lease.fence)
@@ -70,10 +73,7 @@ class SqlOutbox:
             session.executemany(sql.MARK_PUBLISHED, [(now, now, table.table_id, version) for version in versions])
             moved = session.execute(sql.MOVE_PUBLISHED, (versions[-1], table.table_id, versions[0] - 1))
             if moved.rowcount != 1:
-                raise LedgerBusyError(
-                    f"{table.name}: version {versions[0] - 1} is not the published one any more",
-                    hint="another publisher went on with this table; nothing is wrong",
-                )
+                raise published_elsewhere(table, versions[0] - 1)
 
     def mark_failed(self, table: TableEntry, version: int, error_class: str, error: str) -> None:
         with self._ledger.write() as session:
@@ -99,18 +99,18 @@ class SqlOutbox:
 
 def _mirror_head(session: Session, table: TableEntry) -> MirrorHead:
     row = session.row(sql.SELECT_MIRROR_HEAD, (table.table_id,))
-    assert row is not None, "a table and its mirror head are created together"
+    if row is None:
+        raise no_table(table.name)
     return MirrorHead(
         published_version=row[0], checkpoint_version=row[1], quarantined_version=row[2], quarantine_reason=row[3]
     )
 
 
 def _require_lease(session: Session, table: TableEntry, lease: Lease) -> None:
-    row = session.row(sql.SELECT_LEASE, (table.table_id,))
-    if row is None or (row[0], row[3]) != (lease.holder, lease.fence):
-        raise LedgerBusyError(
-            f"{table.name}: another publisher took over the lease", hint="nothing is wrong; it will go on from here"
-        )
+    row = session.row(sql.SELECT_LEASE + session.dialect.lock_row, (table.table_id,))
+    # One that was given back (see RELEASE_LEASE) is lost too, even where nobody has taken it yet.
+    if row is None or (row[0], row[3]) != (lease.holder, lease.fence) or row[4] == 0:
+        raise lease_lost(table)
 
 
 def _is_dead(pid: int) -> bool:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltasql.errors import LedgerCorruptError, TableNotFoundError, VersionNotFoundError
+from deltasql.errors import LedgerCorruptError, VersionNotFoundError
 from deltasql.ledger import statements as sql
 from deltasql.ledger.arrow import files_table, tombstones_table
-from deltasql.ledger.contracts import HistoryEntry, RecordedCommit, TableEntry, TableHead, TableState
+from deltasql.ledger.contracts import LIVE, HistoryEntry, RecordedCommit, TableEntry, TableHead, TableState
 from deltasql.ledger.engine import Ledger, Session
+from deltasql.ledger.refusals import no_table, no_version
 from deltasql.ledger.registry import list_tables, require_table
 from deltasql.ledger.rows import (
     ADD,
@@ -59,7 +60,8 @@ class SqlTxnLogReader:
         with self._ledger.read() as session:
             if version is None:
                 version = _head(session, table).version
-            row = session.row(sql.SELECT_VERSION_TIME, (table.table_id, version))
+            # A number that no database could hold is no version either.
+            row = session.row(sql.SELECT_VERSION_TIME, (table.table_id, version)) if 0 <= version < LIVE else None
             if row is None:
                 raise _no_version(session, table, f"version {version}")
             return TableState(
@@ -107,7 +109,8 @@ class SqlTxnLogReader:
         return [domain for domain in self._alive(DOMAIN, table, version) if not domain.removed]
 
     def commits(self, table: TableEntry, start: int, end: int) -> Iterator[RecordedCommit]:
-        for low in range(start, end + 1, _WINDOW):
+        end = min(end, self.head(table).version)
+        for low in range(max(start, 0), end + 1, _WINDOW):
             with self._ledger.read() as session:
                 found = load_commits(session, table.table_id, low, min(low + _WINDOW - 1, end))
             yield from found
@@ -165,9 +168,7 @@ def load_commits(session: Session, table_id: int, start: int, end: int) -> list[
 def _head(session: Session, table: TableEntry) -> TableHead:
     row = session.row(sql.SELECT_HEAD, (table.table_id,))
     if row is None:
-        raise TableNotFoundError(
-            f"table {table.name!r} was dropped", hint="list the tables with: deltasql table list", field="table"
-        )
+        raise no_table(table.name)
     return TableHead(version=row[0], timestamp=row[1])
 
 
@@ -182,12 +183,7 @@ def _latest(session: Session, source: ActionTable, table: TableEntry, version: i
 
 
 def _no_version(session: Session, table: TableEntry, wanted: str) -> VersionNotFoundError:
-    first = session.row(sql.SELECT_FIRST_VERSION, (table.table_id,))
     head = _head(session, table)
-    low, since = first if first is not None else (0, 0)
-    return VersionNotFoundError(
-        f"table {table.name!r} has no {wanted}; its history goes from version {low} ({since} ms) "
-        f"to {head.version} ({head.timestamp} ms)",
-        hint="ask for a version or time inside that range",
-        field="version",
-    )
+    first = session.row(sql.SELECT_FIRST_VERSION, (table.table_id,))
+    assert first is not None
+    return no_version(table, wanted, TableHead(version=first[0], timestamp=first[1]), head)

@@ -120,16 +120,6 @@ def _missing(actions: Sequence[Action]) -> str | None:
     return next((name for name in ("metaData", "protocol") if ACTION_TYPES[name] not in kinds), None)
 
 
-def check_read_version(draft: CommitDraft, head: int) -> None:
-    """Refuse a version that nobody can have read."""
-    if draft.read_version is not None and not 0 <= draft.read_version <= head:
-        raise InvalidInputError(
-            f"{draft.table}: version {draft.read_version} was not committed; the newest is {head}",
-            hint="give the version you read",
-            field="read_version",
-        )
-
-
 def replayed(found: Sequence[Committed | None]) -> tuple[Committed, ...] | None:
     """What an earlier try of the same transaction came to, where its answer was lost.
 
@@ -179,7 +169,7 @@ def commit_info(
 
 
 def record_history(commits: Sequence[AdoptedCommit], base: AdoptedBase | None) -> list[tuple[RecordedCommit, int]]:
-    """A history found in a log, as a ledger records it: each commit and the size of its file. Refused where it is none."""
+    """A history found in a log, as a ledger records it: each commit, and the size of its file."""
     found: list[AdoptedCommit | AdoptedBase] = [*([] if base is None else [base]), *commits]
     if problem := _history_problem(found, whole=base is None):
         raise InvalidInputError(

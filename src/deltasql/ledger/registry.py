@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import uuid
 
-from deltasql.errors import ConfigError, InvalidInputError, TableExistsError, TableNotFoundError
+from deltasql.errors import ConfigError, InvalidInputError
 from deltasql.ledger import statements as sql
 from deltasql.ledger.contracts import TableEntry
 from deltasql.ledger.engine import Ledger, Session
+from deltasql.ledger.refusals import no_table
 
 MAX_NAME = 512
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -49,21 +50,6 @@ def require_table(session: Session, name: str) -> TableEntry:
     if entry is None:
         raise no_table(name)
     return entry
-
-
-def no_table(name: str) -> TableNotFoundError:
-    return TableNotFoundError(
-        f"there is no table {name!r} in this ledger", hint="list the tables with: deltasql table list", field="table"
-    )
-
-
-def table_exists(name: str) -> TableExistsError:
-    hint = "use lake.table(name), or another name"
-    return TableExistsError(f"table {name!r} exists already", hint=hint, field="name")
-
-
-def location_taken(location: str, name: str) -> TableExistsError:
-    return TableExistsError(f"{location} is the location of table {name!r}", hint="use that table", field="location")
 
 
 def list_tables(session: Session) -> list[TableEntry]:

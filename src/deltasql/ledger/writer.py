@@ -8,23 +8,16 @@ from typing import Any
 
 import msgspec
 
-from deltasql.errors import InvalidInputError, LedgerBusyError
+from deltasql.errors import LedgerBusyError
 from deltasql.failpoints import failpoint
 from deltasql.ledger import statements as sql
 from deltasql.ledger.adoption import insert_adopted
 from deltasql.ledger.contracts import LIVE, AdoptedBase, AdoptedCommit, CommitDraft, TableEntry
 from deltasql.ledger.engine import Ledger, Session
 from deltasql.ledger.reader import load_commits
-from deltasql.ledger.records import (
-    Prepared,
-    check_read_version,
-    check_text,
-    commit_info,
-    prepare,
-    record_history,
-    replayed,
-)
-from deltasql.ledger.registry import check_name, find_table, insert_table, location_taken, require_table, table_exists
+from deltasql.ledger.records import Prepared, check_text, commit_info, prepare, record_history, replayed
+from deltasql.ledger.refusals import check_read_version, location_taken, not_a_file, table_exists
+from deltasql.ledger.registry import check_name, find_table, insert_table, require_table
 from deltasql.ledger.rows import ACTION_TABLES, ADD, DOMAIN, REMOVE, TXN, dump
 from deltasql.outcomes import Committed, Conflict
 from deltasql.protocol.actions import (
@@ -256,11 +249,7 @@ def _end_lives(session: Session, entry: TableEntry, version: int, actions: Seque
     if removes:
         for row in removes:
             if session.execute(end_file, row).rowcount != 1:
-                raise InvalidInputError(
-                    f"{entry.name}: {row[2]!r} is not a file of the table",
-                    hint="remove only files of the version you read",
-                    field="actions",
-                )
+                raise not_a_file(entry.name, row[2])
         session.executemany(end_tombstone, removes)
     if adds:
         session.executemany(end_file, adds)

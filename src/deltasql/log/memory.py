@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 
 import msgspec
 
@@ -21,17 +22,19 @@ class MemoryTarget:
 
     def __init__(self, url: str = "memory://table") -> None:
         self.url = url
+        self._lock = Lock()
         self.commits: dict[int, bytes] = {}
         self.timestamps: dict[int, int] = {}
         self.synced: set[int] = set()
         self.checkpoints: dict[int, CheckpointState] = {}
 
     def publish(self, version: int, data: bytes, *, timestamp: int) -> Published | ForeignFound:
-        found = self.commits.get(version)
-        if found is None:
-            self.commits[version] = data
-            self.timestamps[version] = timestamp
-            return Published(version=version, created=True)
+        with self._lock:
+            found = self.commits.get(version)
+            if found is None:
+                self.commits[version] = data
+                self.timestamps[version] = timestamp
+                return Published(version=version, created=True)
         if found == data:
             return Published(version=version, created=False)
         return ForeignFound(version=version, found=found)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
 
 from deltasql.config import DEFAULT_MIRROR, MirrorSettings
-from deltasql.errors import DeltaSqlError, LedgerBusyError, LedgerCorruptError
+from deltasql.errors import DeltaSqlError, LedgerBusyError, NotFoundError
 from deltasql.events import (
     CheckpointFailed,
     CheckpointPublished,
@@ -20,23 +20,23 @@ from deltasql.events import (
     ignore,
 )
 from deltasql.failpoints import failpoint
-from deltasql.ledger.contracts import Lease, Outbox, RecordedCommit, TableEntry, TxnLogReader
-from deltasql.log.target import ForeignFound, MirrorTarget
+from deltasql.ledger.contracts import Lease, Outbox, TableEntry, TxnLogReader
+from deltasql.log.target import MirrorTarget
 from deltasql.mirror.checkpoint import write_checkpoint
 from deltasql.mirror.policy import checkpoint_due
-from deltasql.protocol.jsonlog import sha256
+from deltasql.mirror.publish import Failure, Foreign, Outcome, find_foreign, publish_versions
 
 # How often a publisher looks again at a table that another one holds.
 _POLL_SECONDS = 0.05
 
-Outcome = Literal["published", "failed", "quarantined", "busy"]
+Verdict = Literal["published", "failed", "quarantined", "busy"]
 
 
 class TableReport(msgspec.Struct, frozen=True, kw_only=True):
     """How one table stands after a run. `published` counts the versions this run moved to SUCCESS."""
 
     table: str
-    outcome: Outcome
+    outcome: Verdict
     published: int
     published_version: int
     head_version: int
@@ -55,15 +55,6 @@ class MirrorReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def published(self) -> int:
         return sum(report.published for report in self.tables)
-
-
-class _ForeignCommitError(Exception):
-    """A commit in the log that the ledger does not know."""
-
-    def __init__(self, version: int, reason: str) -> None:
-        super().__init__(reason)
-        self.version = version
-        self.reason = reason
 
 
 class MirrorEngine:
@@ -91,111 +82,63 @@ class MirrorEngine:
     def publish_table(self, table: TableEntry) -> TableReport:
         """Publish one table up to its present head."""
         head = self._reader.head(table).version
-        before = self._outbox.mirror_head(table)
+        before = self._outbox.mirror_head(table).published_version
         lease = self._wait_for_lease(table, head)
         if lease is None:
             done = self._outbox.mirror_head(table).published_version >= head
-            return self._report(table, "published" if done else "busy", before.published_version, head)
+            return self.report(table, "published" if done else "busy", before, head)
         try:
-            self._publish(table, lease, head)
-            return self._report(table, "published", before.published_version, head)
-        except _ForeignCommitError as found:
-            self._outbox.quarantine(table, found.version, found.reason)
-            self._sink(TableQuarantined(table=table.name, version=found.version, reason=found.reason))
-            return self._report(table, "quarantined", before.published_version, head, found.reason)
+            return self._publish(table, lease, before, head)
         except LedgerBusyError as error:
             # Another publisher took over; what it publishes is what this one would have published.
-            return self._report(table, "busy", before.published_version, head, error.message, error.hint)
+            return self.report(table, "busy", before, head, error.message, error.hint)
         except DeltaSqlError as error:
-            version = self._outbox.mirror_head(table).published_version + 1
-            self._outbox.mark_failed(table, version, error.error_class, str(error))
-            self._sink(
-                PublishFailed(table=table.name, version=version, error_class=error.error_class, error=str(error))
-            )
-            return self._report(table, "failed", before.published_version, head, error.message, error.hint)
+            return self.record_failure(table, before, head, Failure.of(error))
         finally:
             self._outbox.release(lease)
 
     def checkpoint(self, table: TableEntry) -> int:
         """Write a checkpoint at the published head, due or not, and return its version."""
         version = self._outbox.mirror_head(table).published_version
+        if version < 0:
+            raise NotFoundError(
+                f"table {table.name!r} has no published version yet",
+                hint="publish first: deltasql mirror once",
+                field="table",
+            )
         self._write_checkpoint(table, self._target_for(table), version)
         return version
 
-    def _wait_for_lease(self, table: TableEntry, head: int) -> Lease | None:
-        """The lease; None once the present holder has published up to `head`, or held on for too long."""
-        deadline = time.monotonic() + self._settings.wait_seconds
-        while True:
-            lease = self._outbox.acquire(table, self._settings.lease_seconds)
-            if lease is not None:
-                return lease
-            if self._outbox.mirror_head(table).published_version >= head or time.monotonic() > deadline:
-                return None
-            time.sleep(_POLL_SECONDS)
+    # -- the steps of a run; a run on Spark takes the same ones, with the work in between done elsewhere --------------
 
-    def _publish(self, table: TableEntry, lease: Lease, head: int) -> None:
-        target = self._target_for(table)
-        self._look_for_foreign(table, target)
-        # An operator who moved the foreign file away has decided: nothing stands in the way any more.
-        self._outbox.lift_quarantine(table)
-        while versions := self._outbox.unpublished(table, self._settings.batch_size):
-            if versions[0] > head:
-                break
-            self._publish_batch(table, lease, target, versions)
-        mirrored = self._outbox.mirror_head(table)
-        if checkpoint_due(mirrored, self._reader.state(table, mirrored.published_version), self._settings):
-            try:
-                self._write_checkpoint(table, target, mirrored.published_version)
-            except DeltaSqlError as error:
-                # Readers do without it; the commits are there.
-                self._sink(CheckpointFailed(table=table.name, version=mirrored.published_version, error=str(error)))
+    def record(self, table: TableEntry, lease: Lease, outcome: Outcome) -> None:
+        """Move the versions that are in the log to SUCCESS."""
+        if outcome.done:
+            self._outbox.mark_published(table, lease, outcome.done)
+            failpoint("after_status")
+            self._sink(
+                VersionsPublished(table=table.name, first=outcome.done[0], last=outcome.done[-1], bytes=outcome.bytes)
+            )
 
-    def _look_for_foreign(self, table: TableEntry, target: MirrorTarget) -> None:
-        """Compare whatever stands above the published version, before anything is put below it."""
-        published = self._outbox.mirror_head(table).published_version
-        present = target.versions(published + 1)
-        if not present:
-            return
-        # Read after the listing: whatever deltasql had put there was committed before.
-        head = self._reader.head(table).version
-        for version in present:
-            if version > head:
-                raise _ForeignCommitError(version, f"the log holds version {version}, but the ledger ends at {head}")
-        for commit in self._reader.commits(table, present[0], present[-1]):
-            found = target.read_commit(commit.version)
-            if found is not None and found != _checked_bytes(table, commit):
-                raise _foreign_bytes(commit.version)
+    def record_foreign(self, table: TableEntry, before: int, head: int, foreign: Foreign) -> TableReport:
+        """Stop the table until an operator decides."""
+        self._outbox.quarantine(table, foreign.version, foreign.reason)
+        self._sink(TableQuarantined(table=table.name, version=foreign.version, reason=foreign.reason))
+        return self.report(table, "quarantined", before, head, foreign.reason)
 
-    def _publish_batch(self, table: TableEntry, lease: Lease, target: MirrorTarget, versions: Sequence[int]) -> None:
-        done: list[int] = []
-        size = 0
-        try:
-            for commit in self._reader.commits(table, versions[0], versions[-1]):
-                data = _checked_bytes(table, commit)
-                outcome = target.publish(commit.version, data, timestamp=commit.timestamp)
-                if isinstance(outcome, ForeignFound):
-                    raise _foreign_bytes(commit.version)
-                done.append(commit.version)
-                size += len(data)
-        finally:
-            # What was put before a failure is in the log, and the ledger must say so.
-            if done:
-                target.sync(done)
-                failpoint("before_status")
-                self._outbox.mark_published(table, lease, done)
-                failpoint("after_status")
-                self._sink(VersionsPublished(table=table.name, first=done[0], last=done[-1], bytes=size))
+    def record_failure(self, table: TableEntry, before: int, head: int, failure: Failure) -> TableReport:
+        """Mark the version that could not be published FAILED; the next run tries it again."""
+        version = self._outbox.mirror_head(table).published_version + 1
+        self._outbox.mark_failed(table, version, failure.error_class, failure.message)
+        self._sink(
+            PublishFailed(table=table.name, version=version, error_class=failure.error_class, error=failure.message)
+        )
+        return self.report(table, "failed", before, head, failure.message, failure.hint)
 
-    def _write_checkpoint(self, table: TableEntry, target: MirrorTarget, version: int) -> None:
-        now = max(time.time_ns() // 1_000_000, self._reader.state(table, version).timestamp)
-        written = write_checkpoint(self._reader, table, target, version, now)
-        self._outbox.mark_checkpoint(table, version)
-        self._sink(CheckpointPublished(table=table.name, version=version, actions=written.actions, bytes=written.bytes))
-
-    def _report(
+    def report(
         self,
         table: TableEntry,
-        outcome: Outcome,
+        outcome: Verdict,
         published_before: int,
         head: int,
         error: str | None = None,
@@ -218,17 +161,50 @@ class MirrorEngine:
             hint=hint,
         )
 
+    # -- a run in this process ----------------------------------------------------------------------------------------
 
-def _foreign_bytes(version: int) -> _ForeignCommitError:
-    return _ForeignCommitError(version, f"another writer put version {version} into the log; it was not touched")
+    def _wait_for_lease(self, table: TableEntry, head: int) -> Lease | None:
+        """The lease; None once the present holder has published up to `head`, or held on for too long."""
+        deadline = time.monotonic() + self._settings.wait_seconds
+        while True:
+            lease = self._outbox.acquire(table, self._settings.lease_seconds)
+            if lease is not None:
+                return lease
+            if self._outbox.mirror_head(table).published_version >= head or time.monotonic() > deadline:
+                return None
+            time.sleep(_POLL_SECONDS)
 
+    def _publish(self, table: TableEntry, lease: Lease, before: int, head: int) -> TableReport:
+        target = self._target_for(table)
+        published = self._outbox.mirror_head(table).published_version
+        if foreign := find_foreign(self._reader, target, table, published):
+            return self.record_foreign(table, before, head, foreign)
+        # An operator who moved the foreign file away has decided: nothing stands in the way any more.
+        self._outbox.lift_quarantine(table)
+        while versions := self._outbox.unpublished(table, self._settings.batch_size):
+            if versions[0] > head:
+                break
+            outcome = publish_versions(self._reader, target, table, versions)
+            self.record(table, lease, outcome)
+            if outcome.foreign is not None:
+                return self.record_foreign(table, before, head, outcome.foreign)
+            if outcome.failure is not None:
+                return self.record_failure(table, before, head, outcome.failure)
+        self._checkpoint_if_due(table, target)
+        return self.report(table, "published", before, head)
 
-def _checked_bytes(table: TableEntry, commit: RecordedCommit) -> bytes:
-    """The commit's bytes, made again and compared with what the ledger promised when it was committed."""
-    data = commit.encode()
-    if data is None or sha256(data) != commit.sha256:
-        raise LedgerCorruptError(
-            f"{table.name}: version {commit.version} does not encode to the bytes that were committed",
-            hint="do not publish from this ledger: restore it from a backup, or use the release that wrote it",
-        )
-    return data
+    def _checkpoint_if_due(self, table: TableEntry, target: MirrorTarget) -> None:
+        mirrored = self._outbox.mirror_head(table)
+        version = mirrored.published_version
+        if checkpoint_due(mirrored, self._reader.state(table, version), self._settings):
+            try:
+                self._write_checkpoint(table, target, version)
+            except DeltaSqlError as error:
+                # Readers do without it; the commits are there.
+                self._sink(CheckpointFailed(table=table.name, version=version, error=str(error)))
+
+    def _write_checkpoint(self, table: TableEntry, target: MirrorTarget, version: int) -> None:
+        now = max(time.time_ns() // 1_000_000, self._reader.state(table, version).timestamp)
+        written = write_checkpoint(self._reader, table, target, version, now)
+        self._outbox.mark_checkpoint(table, version)
+        self._sink(CheckpointPublished(table=table.name, version=version, actions=written.actions, bytes=written.bytes))

@@ -6,12 +6,12 @@ import time
 
 import msgspec
 
-from deltasql.errors import ForeignCommitError, LedgerCorruptError, TableExistsError
+from deltasql.errors import ForeignCommitError, TableExistsError
 from deltasql.ledger.contracts import MirrorHead, TableEntry, TxnLogReader
 from deltasql.log.target import Published
 from deltasql.log.writer import DeltaLog
 from deltasql.mirror.checkpoint import write_checkpoint
-from deltasql.protocol.jsonlog import sha256
+from deltasql.mirror.publish import commit_bytes
 from deltasql.protocol.paths import LOG_DIR, commit_name
 
 
@@ -52,14 +52,9 @@ def rebuild_log(
     written, unchanged, first = 0, 0, None
     replaced: list[int] = []
     for commit in reader.commits(table, 0, last):
-        data = commit.encode()
-        if data is None:
+        if commit.origin == "checkpoint" and commit.found_bytes is None:
             continue
-        if sha256(data) != commit.sha256:
-            raise LedgerCorruptError(
-                f"{table.name}: version {commit.version} does not encode to the bytes that were committed",
-                hint="restore the ledger from a backup, or use the release that wrote it",
-            )
+        data = commit_bytes(table, commit)
         first = commit.version if first is None else first
         outcome = log.publish(commit.version, data, timestamp=commit.timestamp)
         if isinstance(outcome, Published):

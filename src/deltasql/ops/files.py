@@ -1,19 +1,20 @@
-"""Data files: rows to Parquet with their statistics, and back."""
+"""Data files: rows to Parquet with their statistics, and back.
+
+This module runs on executors too, so it imports no database.
+"""
 
 from __future__ import annotations
 
 import io
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltasql.errors import MalformedLogError, UnsupportedError
-from deltasql.ledger.contracts import TableState
-from deltasql.ops.services import Services
-from deltasql.protocol.actions import AddFile
+from deltasql.protocol.actions import AddFile, Metadata
 from deltasql.protocol.arrow import schema_to_arrow
 from deltasql.protocol.partitions import parse_partition_value, partition_path, split_by_partition
 from deltasql.protocol.paths import decode_path, encode_path, is_absolute
@@ -21,67 +22,115 @@ from deltasql.protocol.properties import CODEC, indexed_columns, stats_columns
 from deltasql.protocol.schema import StructType, parse_schema
 from deltasql.protocol.stats import collect_stats
 from deltasql.storage.base import ObjectStore
+from deltasql.storage.locations import open_store
 
 # Of rows in memory; the Parquet file is several times smaller.
 TARGET_FILE_BYTES = 512 * 1024 * 1024
+# What a writer holds back over all partitions before it closes the largest file.
+BUFFER_BYTES = 1024 * 1024 * 1024
 
 
-def write_files(store: ObjectStore, state: TableState, data: pa.Table) -> list[AddFile]:
-    """Write rows that fit the table as data files, synced, and describe them. Nothing refers to them yet."""
-    metadata = state.metadata
-    schema = parse_schema(metadata.schema_string)
-    partitioned = metadata.partition_columns
-    file_schema = StructType(tuple(field for field in schema.fields if field.name not in partitioned))
-    codec = metadata.configuration.get(CODEC, "snappy").lower()
-    adds: list[AddFile] = []
-    for values, rows in split_by_partition(data, schema, partitioned):
-        adds += [
-            _write_file(store, metadata.configuration, file_schema, partitioned, values, part, codec)
-            for part in _parts(rows)
-        ]
-    store.sync([decode_path(add.path) for add in adds])
-    return adds
+class RowWriter:
+    """Turns a stream of rows that fit the table into data files.
+
+    Rows wait in memory, by partition, until they fill a file; when all of them together are too many, the partition
+    with the most is written out. So however many partitions there are, no file stays open and memory has a bound.
+    Nothing refers to the files until their actions are committed.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        metadata: Metadata,
+        *,
+        file_bytes: int = TARGET_FILE_BYTES,
+        buffer_bytes: int = BUFFER_BYTES,
+    ) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._schema = parse_schema(metadata.schema_string)
+        partitioned = metadata.partition_columns
+        self._file_schema = StructType(tuple(field for field in self._schema.fields if field.name not in partitioned))
+        self._file_bytes = file_bytes
+        self._buffer_bytes = buffer_bytes
+        self._waiting: dict[tuple[str | None, ...], _Waiting] = {}
+        self._adds: list[AddFile] = []
+
+    def write(self, rows: pa.Table) -> None:
+        for values, part in split_by_partition(rows, self._schema, self._metadata.partition_columns):
+            if part.num_rows == 0:
+                continue
+            waiting = self._waiting.setdefault(tuple(values.values()), _Waiting(values))
+            waiting.add(part)
+            if waiting.bytes >= self._file_bytes:
+                self._flush(waiting)
+        while sum(waiting.bytes for waiting in self._waiting.values()) > self._buffer_bytes:
+            self._flush(max(self._waiting.values(), key=lambda waiting: waiting.bytes))
+
+    def close(self) -> list[AddFile]:
+        """Write out what is left, wait until every file would survive the loss of power, and describe them all."""
+        for waiting in list(self._waiting.values()):
+            self._flush(waiting)
+        self._store.sync([decode_path(add.path) for add in self._adds])
+        return self._adds
+
+    def _flush(self, waiting: _Waiting) -> None:
+        del self._waiting[tuple(waiting.values.values())]
+        rows = pa.concat_tables(waiting.parts)
+        # One large write may hold many files' worth.
+        step = max(1, rows.num_rows * self._file_bytes // max(rows.nbytes, self._file_bytes))
+        for start in range(0, rows.num_rows, step):
+            self._adds.append(self._write_file(waiting.values, rows.slice(start, step)))
+
+    def _write_file(self, values: Mapping[str, str | None], rows: pa.Table) -> AddFile:
+        configuration = self._metadata.configuration
+        codec = configuration.get(CODEC, "snappy").lower()
+        compression = "none" if codec == "uncompressed" else codec
+        suffix = "" if compression == "none" else f".{compression}"
+        name = f"part-00000-{uuid.uuid4()}-c000{suffix}.parquet"
+        folder = partition_path(values, self._metadata.partition_columns)
+        key = f"{folder}/{name}" if folder else name
+        buffer = io.BytesIO()
+        # Spark's vectorised reader wants decimals as it writes them itself.
+        pq.write_table(rows, buffer, compression=compression, store_decimal_as_integer=True)
+        data = buffer.getvalue()
+        self._store.put(key, data)
+        return AddFile(
+            path=encode_path(key),
+            partition_values=values,
+            size=len(data),
+            modification_time=time.time_ns() // 1_000_000,
+            data_change=True,
+            stats=collect_stats(
+                rows,
+                self._file_schema,
+                indexed=indexed_columns(configuration),
+                columns=stats_columns(configuration),
+            ),
+        )
 
 
-def _parts(rows: pa.Table) -> Iterator[pa.Table]:
-    if rows.num_rows == 0:
-        return
-    step = max(1, rows.num_rows * TARGET_FILE_BYTES // max(rows.nbytes, TARGET_FILE_BYTES))
-    for start in range(0, rows.num_rows, step):
-        yield rows.slice(start, step)
+class _Waiting:
+    """The rows of one partition that are not in a file yet."""
+
+    def __init__(self, values: Mapping[str, str | None]) -> None:
+        self.values = values
+        self.parts: list[pa.Table] = []
+        self.bytes = 0
+
+    def add(self, rows: pa.Table) -> None:
+        self.parts.append(rows)
+        self.bytes += rows.nbytes
 
 
-def _write_file(
-    store: ObjectStore,
-    configuration: Mapping[str, str],
-    schema: StructType,
-    partitioned: Sequence[str],
-    values: Mapping[str, str | None],
-    rows: pa.Table,
-    codec: str,
-) -> AddFile:
-    compression = "none" if codec == "uncompressed" else codec
-    suffix = "" if compression == "none" else f".{compression}"
-    name = f"part-00000-{uuid.uuid4()}-c000{suffix}.parquet"
-    folder = partition_path(values, partitioned)
-    key = f"{folder}/{name}" if folder else name
-    buffer = io.BytesIO()
-    # Spark's vectorised reader wants decimals as it writes them itself.
-    pq.write_table(rows, buffer, compression=compression, store_decimal_as_integer=True)
-    data = buffer.getvalue()
-    store.put(key, data)
-    limit = indexed_columns(configuration)
-    return AddFile(
-        path=encode_path(key),
-        partition_values=values,
-        size=len(data),
-        modification_time=time.time_ns() // 1_000_000,
-        data_change=True,
-        stats=collect_stats(rows, schema, indexed=limit, columns=stats_columns(configuration)),
-    )
+def write_files(store: ObjectStore, metadata: Metadata, rows: pa.Table) -> list[AddFile]:
+    """Write rows that fit the table as data files and describe them."""
+    writer = RowWriter(store, metadata)
+    writer.write(rows)
+    return writer.close()
 
 
-def read_file(services: Services, location: str, state: TableState, add: AddFile) -> pa.Table:
+def read_file(location: str, options: Mapping[str, str], metadata: Metadata, add: AddFile) -> pa.Table:
     """The rows of one file in the table's schema, partition columns among them."""
     if add.deletion_vector is not None:
         raise UnsupportedError(
@@ -89,29 +138,31 @@ def read_file(services: Services, location: str, state: TableState, add: AddFile
             hint="read this table by its path with Delta Spark, delta-rs or DuckDB",
             field="table",
         )
-    schema = parse_schema(state.metadata.schema_string)
+    schema = parse_schema(metadata.schema_string)
     wanted = schema_to_arrow(schema)
-    raw = pq.ParquetFile(pa.BufferReader(_read_bytes(services, location, add.path)), coerce_int96_timestamp_unit="us")
+    data = pa.BufferReader(_read_bytes(location, options, add.path))
+    raw = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
     present = set(raw.schema_arrow.names)
-    columns = [name for name in schema.names if name in present and name not in add.partition_values]
-    rows = raw.read(columns=columns)
-    arrays: list[pa.ChunkedArray | pa.Array] = []
+    rows = raw.read(columns=[name for name in schema.names if name in present and name not in add.partition_values])
+    return pa.Table.from_arrays(list(_columns(rows, wanted, schema, add)), schema=wanted)
+
+
+def _columns(rows: pa.Table, wanted: pa.Schema, schema: StructType, add: AddFile) -> Iterator[pa.ChunkedArray]:
     for field, structure in zip(wanted, schema.fields, strict=True):
         if field.name in add.partition_values:
             value = parse_partition_value(add.partition_values[field.name], structure.type)
-            arrays.append(pa.repeat(pa.scalar(value, field.type), rows.num_rows))
-        elif field.name in present:
-            arrays.append(_cast(rows.column(field.name), field, add.path))
+            yield pa.repeat(pa.scalar(value, field.type), rows.num_rows)
+        elif field.name in rows.column_names:
+            yield _cast(rows.column(field.name), field, add.path)
         else:
             # The column joined the table after this file was written.
-            arrays.append(pa.nulls(rows.num_rows, field.type))
-    return pa.Table.from_arrays(arrays, schema=wanted)
+            yield pa.nulls(rows.num_rows, field.type)
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray:
     try:
         return column.cast(field.type)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise MalformedLogError(
             f"{path}: column {field.name!r} is {column.type} there and cannot be read as {field.type}: {error}",
             hint="the file does not fit the table's schema: find out which writer made it",
@@ -119,8 +170,8 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArra
         ) from error
 
 
-def _read_bytes(services: Services, location: str, path: str) -> bytes:
+def _read_bytes(location: str, options: Mapping[str, str], path: str) -> bytes:
     if not is_absolute(path):
-        return services.store_at(location).get(decode_path(path))
+        return open_store(location, options).get(decode_path(path))
     folder, _, name = path.rpartition("/")
-    return services.store_at(folder).get(decode_path(name))
+    return open_store(folder, options).get(decode_path(name))

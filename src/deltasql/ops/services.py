@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -11,14 +11,18 @@ from deltasql.events import Sink, TableCommitted, ignore
 from deltasql.ledger.contracts import CommitDraft, Outbox, TxnLogReader, TxnLogWriter
 from deltasql.outcomes import Committed, Conflict
 from deltasql.storage.base import ObjectStore
+from deltasql.storage.locations import open_store
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
     reader: TxnLogReader
     writer: TxnLogWriter
     outbox: Outbox
-    store_at: Callable[[str], ObjectStore]
+    storage_options: Mapping[str, str] = {}
     sink: Sink = ignore
+
+    def store_at(self, location: str) -> ObjectStore:
+        return open_store(location, self.storage_options)
 
     def commit(self, drafts: Sequence[CommitDraft]) -> tuple[Committed, ...]:
         """Commit in one transaction; a lost race is raised here, and only here, as an error."""

@@ -78,7 +78,7 @@ class Snapshot:
         return may_match(predicate, self.facts(add))
 
     def rows(self, add: AddFile) -> pa.Table:
-        return read_file(self._services, self._entry.location, self.state, add)
+        return read_file(self._entry.location, self._services.storage_options, self.metadata, add)
 
     def to_arrow(self, filter: str | None = None) -> pa.Table:
         """The rows, or those for which `filter` is true."""

@@ -37,7 +37,7 @@ class _Deletion(msgspec.Struct):
 
 def draft_append(services: Services, entry: TableEntry, snapshot: Snapshot, data: object) -> CommitDraft:
     rows = _fit(entry, snapshot, data)
-    adds = write_files(services.store_at(entry.location), snapshot.state, rows)
+    adds = write_files(services.store_at(entry.location), snapshot.metadata, rows)
     return CommitDraft(
         table=entry.name,
         actions=adds,
@@ -63,7 +63,7 @@ def draft_overwrite(
         _require_all(predicate, rows, where)
         deletion = _delete_rows(services, entry, snapshot, predicate)
         parameters["predicate"] = to_sql(predicate)
-    adds = write_files(services.store_at(entry.location), snapshot.state, rows)
+    adds = write_files(services.store_at(entry.location), snapshot.metadata, rows)
     metrics = _output_metrics(adds, rows.num_rows) | _removal_metrics(deletion)
     return CommitDraft(
         table=entry.name,
@@ -129,7 +129,7 @@ def _delete_rows(services: Services, entry: TableEntry, snapshot: Snapshot, pred
         if kept.num_rows == rows.num_rows:
             continue
         result.removes.append(_remove(add, now))
-        result.adds.extend(write_files(services.store_at(entry.location), snapshot.state, kept))
+        result.adds.extend(write_files(services.store_at(entry.location), snapshot.metadata, kept))
         result.deleted_rows += rows.num_rows - kept.num_rows
         result.copied_rows += kept.num_rows
     result.reads = Reads(files=frozenset(looked_at), may_match=lambda add: snapshot.may_match(predicate, add))

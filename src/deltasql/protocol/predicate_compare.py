@@ -255,8 +255,9 @@ def _exact(column: Column, operator: Operator, value: int | float | Decimal) -> 
     low, high = _unscaled_range(column.type)
     if not low <= floor <= high:
         return _beyond(column, operator, above=floor > high)
-    kept = EXACT.scaleb(floor, -scale) if isinstance(column.type, DecimalType) else int(floor)
-    return _floored(column, operator, kept, whole=floor == scaled)
+    whole = int(floor)
+    kept = EXACT.scaleb(Decimal(whole), -scale) if isinstance(column.type, DecimalType) else whole
+    return _floored(column, operator, kept, whole=whole == scaled)
 
 
 def _unscaled_range(kind: DataType) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from deltasql.storage.memory import MemoryStore
 _SCHEMES = ("file", "memory")
 _KNOWN = "file:///folder, a local path, memory://name"
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)", re.DOTALL)
-_MEMORY_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_MEMORY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _memory: dict[str, MemoryStore] = {}
 _memory_lock = Lock()
@@ -132,14 +132,15 @@ def _absolute(path: str) -> Path:
         raise _bad("'~' is not expanded", hint="write the home folder out, or ./~ for a folder of that name")
     try:
         os.fsencode(path)
-        absolute = Path(os.path.abspath(path))  # noqa: PTH100 (resolve() would follow symbolic links)
+        absolute = os.path.abspath(path)  # noqa: PTH100 (resolve() would follow symbolic links)
     except UnicodeEncodeError:
         raise _bad("the root is not valid Unicode") from None
     except OSError as error:
         raise _bad("the working folder is gone", hint="give an absolute path") from error
-    if absolute == Path("/"):
+    absolute = "/" + absolute.lstrip("/")  # POSIX lets two slashes at the start stand
+    if absolute == "/":
         raise _bad("the root of the file system cannot be used", hint="name a folder below it")
-    return absolute
+    return Path(absolute)
 
 
 def _bad(problem: str, *, hint: str = f"use one of: {_KNOWN}") -> ConfigError:

@@ -8,39 +8,73 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from log_samples import SCHEMA_STRING, file_row, files, state, tombstones, with_property
 
 from deltasql.errors import LedgerCorruptError, MalformedLogError
 from deltasql.log import checkpoint
 from deltasql.log.checkpoint import write_classic
 from deltasql.log.target import CheckpointState
 from deltasql.protocol.actions import DomainMetadata, Format, Metadata, SetTransaction, TableProtocol
+from log_samples import SCHEMA_STRING, file_row, files, state, tombstones, with_property
 
 pytestmark = pytest.mark.unit
 
 VECTOR = {"storage_type": "u", "path_or_inline_dv": "ab^-aqEH", "offset": 1, "size_in_bytes": 36, "cardinality": 2}
 
-# The leaves of a checkpoint as Delta Spark 4.4 writes them, statistics as structs aside.
-LEAVES = """
-txn.appId txn.version txn.lastUpdated
-add.path add.partitionValues.key_value.key add.partitionValues.key_value.value add.size add.modificationTime
-add.dataChange add.tags.key_value.key add.tags.key_value.value
-add.deletionVector.storageType add.deletionVector.pathOrInlineDv add.deletionVector.offset
-add.deletionVector.sizeInBytes add.deletionVector.cardinality
-add.baseRowId add.defaultRowCommitVersion add.clusteringProvider add.stats
-remove.path remove.deletionTimestamp remove.dataChange remove.extendedFileMetadata
-remove.partitionValues.key_value.key remove.partitionValues.key_value.value remove.size
-remove.deletionVector.storageType remove.deletionVector.pathOrInlineDv remove.deletionVector.offset
-remove.deletionVector.sizeInBytes remove.deletionVector.cardinality
-remove.baseRowId remove.defaultRowCommitVersion
-metaData.id metaData.name metaData.description metaData.format.provider
-metaData.format.options.key_value.key metaData.format.options.key_value.value metaData.schemaString
-metaData.partitionColumns.list.element metaData.configuration.key_value.key metaData.configuration.key_value.value
-metaData.createdTime
-protocol.minReaderVersion protocol.minWriterVersion
-protocol.readerFeatures.list.element protocol.writerFeatures.list.element
-domainMetadata.domain domainMetadata.configuration domainMetadata.removed
-""".split()
+# The leaves of a checkpoint as Delta Spark 4.4 writes them, statistics as structs and the unused maxRowIndex aside.
+LEAVES = [
+    "txn.appId",
+    "txn.version",
+    "txn.lastUpdated",
+    "add.path",
+    "add.partitionValues.key_value.key",
+    "add.partitionValues.key_value.value",
+    "add.size",
+    "add.modificationTime",
+    "add.dataChange",
+    "add.tags.key_value.key",
+    "add.tags.key_value.value",
+    "add.deletionVector.storageType",
+    "add.deletionVector.pathOrInlineDv",
+    "add.deletionVector.offset",
+    "add.deletionVector.sizeInBytes",
+    "add.deletionVector.cardinality",
+    "add.baseRowId",
+    "add.defaultRowCommitVersion",
+    "add.clusteringProvider",
+    "add.stats",
+    "remove.path",
+    "remove.deletionTimestamp",
+    "remove.dataChange",
+    "remove.extendedFileMetadata",
+    "remove.partitionValues.key_value.key",
+    "remove.partitionValues.key_value.value",
+    "remove.size",
+    "remove.deletionVector.storageType",
+    "remove.deletionVector.pathOrInlineDv",
+    "remove.deletionVector.offset",
+    "remove.deletionVector.sizeInBytes",
+    "remove.deletionVector.cardinality",
+    "remove.baseRowId",
+    "remove.defaultRowCommitVersion",
+    "metaData.id",
+    "metaData.name",
+    "metaData.description",
+    "metaData.format.provider",
+    "metaData.format.options.key_value.key",
+    "metaData.format.options.key_value.value",
+    "metaData.schemaString",
+    "metaData.partitionColumns.list.element",
+    "metaData.configuration.key_value.key",
+    "metaData.configuration.key_value.value",
+    "metaData.createdTime",
+    "protocol.minReaderVersion",
+    "protocol.minWriterVersion",
+    "protocol.readerFeatures.list.element",
+    "protocol.writerFeatures.list.element",
+    "domainMetadata.domain",
+    "domainMetadata.configuration",
+    "domainMetadata.removed",
+]
 
 
 def parquet(of: CheckpointState) -> pq.ParquetFile:

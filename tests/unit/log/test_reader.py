@@ -9,7 +9,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from log_samples import SCHEMA_STRING, state, state_of
 
 from deltasql.errors import MalformedLogError, StorageUnavailableError, UnsupportedError, VersionNotFoundError
 from deltasql.log.checkpoint import CHECKPOINT, write_classic
@@ -31,6 +30,7 @@ from deltasql.protocol.jsonlog import encode_commit
 from deltasql.protocol.paths import checkpoint_name, checkpoint_part_name, checkpoint_v2_name, commit_name
 from deltasql.protocol.replay import Replay
 from deltasql.storage.memory import MemoryStore
+from log_samples import SCHEMA_STRING, state, state_of
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from log_samples import file_row, files, state
 
 from deltasql.errors import (
     InvalidInputError,
@@ -23,6 +22,7 @@ from deltasql.log.target import ForeignFound, Published
 from deltasql.log.writer import DeltaLog
 from deltasql.storage.base import ObjectMeta
 from deltasql.storage.memory import MemoryStore
+from log_samples import file_row, files, state
 
 pytestmark = pytest.mark.unit
 
@@ -202,6 +202,15 @@ def test_the_pointer_never_goes_back_and_a_broken_one_is_mended(
         assert log.last_checkpoint() == 10
     else:
         assert store.get(POINTER) == present
+
+
+@pytest.mark.parametrize(
+    "present",
+    [b"", b"{", b"11", b"{}", b'{"version":"11"}', b'{"version":true}', b'{"version":1.0}', b'{"version":-1}'],
+)
+def test_a_pointer_without_a_version_points_nowhere(store: MemoryStore, log: DeltaLog, present: bytes) -> None:
+    store.put(POINTER, present)
+    assert log.last_checkpoint() is None
 
 
 def test_a_state_that_does_not_add_up_puts_nothing(store: MemoryStore, log: DeltaLog) -> None:

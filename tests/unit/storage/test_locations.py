@@ -38,6 +38,7 @@ class TestNormaliseUrl:
             ("file:///Größe", "file:///Gr%C3%B6%C3%9Fe"),
             ("/lake", "file:///lake"),
             ("/lake/", "file:///lake"),
+            ("//lake", "file:///lake"),
             ("/lake/a/../b", "file:///lake/b"),
             ("/my lake/a#b?c%20d", "file:///my%20lake/a%23b%3Fc%2520d"),
             ("memory://tests", "memory://tests"),
@@ -67,7 +68,9 @@ class TestNormaliseUrl:
             "",
             "  ",
             "/",
+            "//",
             "file:///",
+            "file:////",
             "file://",
             "file:",
             "file:lake",
@@ -91,6 +94,7 @@ class TestNormaliseUrl:
             "memory:///a",
             "memory:name",
             "memory://na me",
+            "memory://..",
             "memory://name/../x",
             "memory://name/%FF",
             "s3://bucket/lake",
@@ -139,13 +143,15 @@ class TestNormaliseUrl:
         with pytest.raises(ConfigError, match="working folder"):
             normalise_url("lake")
 
-    @given(st.text())
-    def test_any_text_is_normalised_for_good_or_refused(self, text: str) -> None:
+    @given(
+        st.sampled_from(["", "/", "file:", "file:/", "file:///", "memory://a"]), st.text() | st.text("/.%2eEfF?#@~ ")
+    )
+    def test_any_text_is_refused_or_normalised_for_good(self, start: str, rest: str) -> None:
         try:
-            url = normalise_url(text)
+            url = normalise_url(start + rest)
         except ConfigError:
             return
-        assert normalise_url(url) == url
+        assert normalise_url(url) == url == open_store(url).url
         assert url.isascii()
 
 

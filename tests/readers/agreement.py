@@ -1,0 +1,106 @@
+"""What it means that a reader agrees with the ledger: every version of every table, the same rows."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+from readers.engines import Reader
+from readers.normal import difference, normalise
+from readers.tables import CASES
+
+import deltasql
+
+
+class Disagreement(Exception):
+    """A reader gave other rows than the ledger, or none."""
+
+
+class Log(NamedTuple):
+    """A log that readers are sent to, and the rows that the ledger has for each version to be read from it."""
+
+    location: str
+    expected: Mapping[int, pa.Table]
+
+
+class Lakes:
+    """The cases, each built when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[str, list[Log]] = {}
+
+    def __call__(self, case: str) -> list[Log]:
+        if case not in self._made:
+            self._made[case] = _make(case, self._folder / case)
+        return self._made[case]
+
+
+def _make(name: str, folder: Path) -> list[Log]:
+    folder.mkdir(parents=True)
+    logs: list[Log] = []
+    with deltasql.connect(f"sqlite:///{folder}/ledger.db", root=str(folder / "lake")) as lake:
+        case = CASES[name]
+        case.build(lake)
+        report = lake.mirror()
+        assert report.ok, report
+        assert {table.name: table.version for table in lake.tables()} == {
+            table: versions[-1] for table, versions in case.versions.items()
+        }
+        for table in lake.tables():
+            rows = {version: normalise(table.to_arrow(version=version)) for version in case.versions[table.name]}
+            logs += [Log(table.location, rows), _only_checkpoint(table, rows)]
+    return logs
+
+
+def _only_checkpoint(table: deltasql.Table, rows: Mapping[int, pa.Table]) -> Log:
+    """A copy of the table, made after a checkpoint of its head, whose older commits are gone."""
+    # A reader that gets the checkpoint wrong cannot fall back on the commits there.
+    source = local(table.location)
+    copy = source.with_name(f"{source.name}-checkpoint")
+    shutil.copytree(source, copy)
+    version = table.checkpoint()
+    for file in (f"{version:020}.checkpoint.parquet", "_last_checkpoint"):
+        shutil.copy(source / "_delta_log" / file, copy / "_delta_log" / file)
+    for file in (copy / "_delta_log").glob("*.json"):
+        if int(file.stem) < version:
+            file.unlink()
+    return Log(f"{table.location}-checkpoint", {version: rows[version]})
+
+
+def local(location: str) -> Path:
+    return Path(unquote(location.removeprefix("file://")))
+
+
+def versions_to_read(case: str) -> int:
+    """How often a reader reads in a case: each version, the head by itself, and the head from a checkpoint alone."""
+    return sum(len(versions) + 3 for versions in CASES[case].versions.values())
+
+
+def agree(reader: Reader, logs: list[Log]) -> int:
+    """Read everything and compare. Returns how often it was read; `Disagreement` names all that differs."""
+    count = 0
+    problems: list[str] = []
+    for log in logs:
+        head = max(log.expected)
+        for version in (*log.expected, None):
+            count += 1
+            problem = _problem(reader, log.location, version, log.expected[head if version is None else version])
+            if problem is not None:
+                at = "head" if version is None else f"version {version}"
+                problems.append(f"{reader.name}, {log.location}, {at}: {problem}")
+    if problems:
+        raise Disagreement("\n".join(problems))
+    return count
+
+
+def _problem(reader: Reader, location: str, version: int | None, expected: pa.Table) -> str | None:
+    try:
+        found = reader.read(location, version)
+    except Exception as error:  # noqa: BLE001 (an engine may raise anything; all of it is a disagreement)
+        return f"{type(error).__name__}: {error}"
+    return difference(normalise(found), expected)
