@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +18,19 @@ SCHEMA = (
     '{"name":"id","type":"long","nullable":true,"metadata":{}},'
     '{"name":"day","type":"string","nullable":true,"metadata":{}}]}'
 )
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+Deltasql = Callable[..., Answer]
 
 
 def write_orders(path: Path) -> Path:

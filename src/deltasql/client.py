@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -11,29 +10,24 @@ from deltasql.config import DEFAULT_MIRROR, MirrorSettings
 from deltasql.errors import ConfigError, InvalidInputError
 from deltasql.events import Sink, ignore
 from deltasql.ledger.contracts import CommitDraft, HistoryEntry, MirrorHead, MirrorStatus, TableEntry
-from deltasql.ledger.engine import open_ledger
-from deltasql.ledger.outbox import SqlOutbox
-from deltasql.ledger.reader import SqlTxnLogReader
-from deltasql.ledger.registry import check_name, settle_root
-from deltasql.ledger.writer import SqlTxnLogWriter
+from deltasql.ledger.registry import check_name
 from deltasql.log.writer import DeltaLog
 from deltasql.mirror.engine import MirrorEngine, MirrorReport
 from deltasql.mirror.recovery import RebuildReport, rebuild_log
 from deltasql.ops.adopt import adopt
 from deltasql.ops.commit import draft_commit
 from deltasql.ops.create import draft_create
-from deltasql.ops.services import Services
-from deltasql.ops.snapshot import Snapshot
+from deltasql.ops.services import Services, open_services
+from deltasql.ops.snapshot import Snapshot, Timestamp, snapshot_at
 from deltasql.ops.write import draft_append, draft_delete, draft_overwrite, merge_appends
 from deltasql.outcomes import Committed
 from deltasql.protocol.actions import Action
 from deltasql.protocol.schema import StructType
-from deltasql.storage.locations import join_url, normalise_url, open_store
+from deltasql.storage.locations import join_url, normalise_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Timestamp = datetime | str
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def connect(
@@ -50,37 +44,21 @@ def connect(
     With `create=False` a database without a ledger is refused as well, and no file is made.
     `root` is where new tables get their folders. It is kept in the ledger at the first connect that names it.
     """
-    # Looked at before the database is touched: a bad root must not leave a ledger behind.
-    wanted = None if root is None else normalise_url(root)
-    options = dict(storage_options or {})
-    if wanted is not None:
-        open_store(wanted, options)
-    database = open_ledger(ledger, create=create)
-    try:
-        settled = settle_root(database, wanted)
-    except BaseException:
-        database.close()
-        raise
-    services = Services(
-        reader=SqlTxnLogReader(database),
-        writer=SqlTxnLogWriter(database),
-        outbox=SqlOutbox(database),
-        storage_options=options,
-        sink=sink,
-    )
-    return Lake(services, settled, mirror, database.close)
+    return Lake(open_services(ledger, storage_options, root=root, create=create, sink=sink), mirror)
 
 
 class Lake:
     """All tables of one ledger. May be used as a context manager, and from many threads."""
 
-    def __init__(
-        self, services: Services, root: str | None, settings: MirrorSettings, close: Callable[[], None]
-    ) -> None:
+    def __init__(self, services: Services, settings: MirrorSettings) -> None:
         self._services = services
-        self._close = close
-        self.root = root
+        self._settings = settings
         self._engine = MirrorEngine(services.reader, services.outbox, self._log, settings=settings, sink=services.sink)
+
+    @property
+    def root(self) -> str | None:
+        """Where new tables get their folders."""
+        return self._services.root
 
     def __enter__(self) -> Self:
         return self
@@ -92,7 +70,7 @@ class Lake:
 
     def close(self) -> None:
         """Close the connections to the ledger."""
-        self._close()
+        self._services.close()
 
     def create_table(
         self,
@@ -125,10 +103,14 @@ class Lake:
         """Commits to any number of tables that stand or fall together."""
         return Transaction(self._services)
 
-    def mirror(self, tables: Sequence[str] | None = None) -> MirrorReport:
-        """Publish, in this process, every version that is pending now."""
+    def mirror(self, spark: SparkSession | None = None, tables: Sequence[str] | None = None) -> MirrorReport:
+        """Publish every version that is pending now: in this process, or spread over a Spark session's executors."""
         chosen = None if tables is None else [self._services.reader.table(name) for name in tables]
-        return self._engine.run(chosen)
+        if spark is None:
+            return self._engine.run(chosen)
+        from deltasql.spark.pipeline import mirror_on_spark
+
+        return mirror_on_spark(spark, self._services, self._engine, self._settings, chosen)
 
     def adopt(self, location: str, name: str) -> Table:
         """Take in a Delta table that others have written, with its history. It stays where it is."""
@@ -211,16 +193,20 @@ class Table:
 
     def snapshot(self, version: int | None = None, timestamp: Timestamp | None = None) -> Snapshot:
         """The table at a version, or as it stood at an instant; the newest version where neither is given."""
-        if timestamp is not None:
-            if version is not None:
-                raise InvalidInputError("both version and timestamp", hint="give one of them", field="version")
-            version = self._services.reader.version_at(self._entry, milliseconds(timestamp))
-        return Snapshot(self._services, self._entry, self._services.reader.state(self._entry, version))
+        return snapshot_at(self._services, self._entry, version, timestamp)
 
     def to_arrow(
         self, version: int | None = None, timestamp: Timestamp | None = None, filter: str | None = None
     ) -> pa.Table:
         return self.snapshot(version, timestamp).to_arrow(filter)
+
+    def to_spark(
+        self, spark: SparkSession, version: int | None = None, timestamp: Timestamp | None = None
+    ) -> DataFrame:
+        """The rows as a DataFrame whose Parquet files Spark reads itself: for large scans."""
+        from deltasql.spark.native import to_dataframe
+
+        return to_dataframe(spark, self._entry, self.snapshot(version, timestamp))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The commits, newest first."""
@@ -307,28 +293,6 @@ class TransactionTable:
 
 def _is_append(draft: CommitDraft) -> bool:
     return draft.parameters.get("mode") == "Append"
-
-
-def milliseconds(timestamp: Timestamp) -> int:
-    """An aware datetime or an ISO string as milliseconds since the epoch."""
-    if isinstance(timestamp, str):
-        try:
-            moment = datetime.fromisoformat(timestamp)
-        except ValueError as error:
-            raise _bad_timestamp(timestamp) from error
-    else:
-        moment = timestamp
-    if moment.tzinfo is None:
-        raise _bad_timestamp(timestamp)
-    return int(moment.timestamp() * 1000)
-
-
-def _bad_timestamp(timestamp: Timestamp) -> InvalidInputError:
-    return InvalidInputError(
-        f"{timestamp!s:.100} is not an instant",
-        hint="give an aware datetime, or ISO text with an offset: 2026-01-31T12:00:00Z",
-        field="timestamp",
-    )
 
 
 __all__ = ["Lake", "Table", "Transaction", "connect"]

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -21,47 +21,11 @@ from deltasql.storage.base import ObjectMeta, ObjectStore
 from deltasql.storage.local import LocalFiles
 from deltasql.storage.memory import MemoryStore
 from deltasql.storage.objects import ObstoreStore
+from hostile_keys import CONTROL_KEYS, ESCAPES, HOSTILE_KEYS, SPARK_KEYS
 
 pytestmark = pytest.mark.contract
 
 STORES = ("local", "memory", "memory_folder", "obstore")
-
-# As Delta Spark names them on disk: Hive-escaped, and not escaped again.
-SPARK_KEYS = [
-    "p=a b%2Fc%3Ad%25e%22f%27g%231%01/part-00000-23291a5b.c000.snappy.parquet",
-    "p=__HIVE_DEFAULT_PARTITION__/part-00000.parquet",
-    "t=2024-01-01 10%3A00%3A00/d=2024-01-01/part-00001.parquet",
-    "_delta_log/00000000000000000000.json",
-    "_delta_log/.00000000000000000000.json.crc",
-    "_delta_log/_last_checkpoint",
-]
-HOSTILE_KEYS = [
-    "a b",
-    " leading and trailing ",
-    "a%2Fb",
-    "%2e%2e/x",
-    "%00",
-    "100%",
-    "a#b",
-    "part.parquet#1",
-    "#1",
-    "'single' \"double\" `back`",
-    "c:d",
-    "C:\\x",
-    "a?b&c=d+e@f",
-    "*[x]{y}<z>|~^$!",
-    "Größe/漢字/😀",
-    "caf\u00e9",
-    "cafe\u0301",
-    "\ufeffbom",
-    "next\u0085line",
-    ".hidden/...",
-    "-rf",
-    "n" * 255,
-    "d/" * 200 + "deep",
-]
-CONTROL_KEYS = ["bell\x07", "soh\x01/x", "tab\tnewline\nreturn\r", "delete\x7f"]
-ESCAPES = ["", "/", "/etc/passwd", "../x", "a/../../x", "..", ".", "./x", "a/./b", "a//b", "a/", "a\0b", "lone\ud800"]
 
 
 @pytest.fixture(params=STORES, ids="store={}".format)
@@ -85,6 +49,15 @@ def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Ob
 @pytest.fixture
 def store(new_store: Callable[[], ObjectStore]) -> ObjectStore:
     return new_store()
+
+
+@pytest.fixture
+def restless_threads() -> Iterator[None]:
+    """Threads that are interrupted between nearly any two steps, so that a missing lock shows."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
 
 
 def keys(store: ObjectStore, prefix: str = "", *, start_after: str | None = None) -> list[str]:
@@ -149,6 +122,7 @@ def test_put_if_absent_creates_again_after_a_delete(store: ObjectStore) -> None:
     assert store.get("k") == b"new"
 
 
+@pytest.mark.usefixtures("restless_threads")
 def test_put_if_absent_has_one_winner_of_16_threads(store: ObjectStore) -> None:
     start = Barrier(16)
 

@@ -9,14 +9,16 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pytest
+
+import deltasql
+from deltasql.protocol.paths import LOG_DIR
 from readers.engines import Reader
 from readers.normal import difference, normalise
 from readers.tables import CASES
 
-import deltasql
 
-
-class Disagreement(Exception):
+class DisagreementError(Exception):
     """A reader gave other rows than the ledger, or none."""
 
 
@@ -30,18 +32,17 @@ class Log(NamedTuple):
 class Lakes:
     """The cases, each built when it is first asked for."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        self._folders = folders
         self._made: dict[str, list[Log]] = {}
 
     def __call__(self, case: str) -> list[Log]:
         if case not in self._made:
-            self._made[case] = _make(case, self._folder / case)
+            self._made[case] = _make(case, self._folders.mktemp(case))
         return self._made[case]
 
 
 def _make(name: str, folder: Path) -> list[Log]:
-    folder.mkdir(parents=True)
     logs: list[Log] = []
     with deltasql.connect(f"sqlite:///{folder}/ledger.db", root=str(folder / "lake")) as lake:
         case = CASES[name]
@@ -58,15 +59,19 @@ def _make(name: str, folder: Path) -> list[Log]:
 
 
 def _only_checkpoint(table: deltasql.Table, rows: Mapping[int, pa.Table]) -> Log:
-    """A copy of the table, made after a checkpoint of its head, whose older commits are gone."""
-    # A reader that gets the checkpoint wrong cannot fall back on the commits there.
+    """A copy of the table with a checkpoint of its head and no older commit: a reader has nothing to fall back on."""
     source = local(table.location)
     copy = source.with_name(f"{source.name}-checkpoint")
     shutil.copytree(source, copy)
     version = table.checkpoint()
-    for file in (f"{version:020}.checkpoint.parquet", "_last_checkpoint"):
-        shutil.copy(source / "_delta_log" / file, copy / "_delta_log" / file)
-    for file in (copy / "_delta_log").glob("*.json"):
+    # The table itself stays without it, so that its commits are read.
+    name, pointer = f"{version:020}.checkpoint.parquet", "_last_checkpoint"
+    (source / LOG_DIR / name).rename(copy / LOG_DIR / name)
+    before = (copy / LOG_DIR / pointer).read_bytes() if (copy / LOG_DIR / pointer).exists() else None
+    (source / LOG_DIR / pointer).rename(copy / LOG_DIR / pointer)
+    if before is not None:
+        (source / LOG_DIR / pointer).write_bytes(before)
+    for file in (copy / LOG_DIR).glob("*.json"):
         if int(file.stem) < version:
             file.unlink()
     return Log(f"{table.location}-checkpoint", {version: rows[version]})
@@ -82,7 +87,7 @@ def versions_to_read(case: str) -> int:
 
 
 def agree(reader: Reader, logs: list[Log]) -> int:
-    """Read everything and compare. Returns how often it was read; `Disagreement` names all that differs."""
+    """Read everything and compare. Returns how often it was read; `DisagreementError` names all that differs."""
     count = 0
     problems: list[str] = []
     for log in logs:
@@ -94,7 +99,7 @@ def agree(reader: Reader, logs: list[Log]) -> int:
                 at = "head" if version is None else f"version {version}"
                 problems.append(f"{reader.name}, {log.location}, {at}: {problem}")
     if problems:
-        raise Disagreement("\n".join(problems))
+        raise DisagreementError("\n".join(problems))
     return count
 
 

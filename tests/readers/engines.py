@@ -44,7 +44,7 @@ class DeltaRsDataset:
 
     name = "delta-rs-dataset"
     limits: ClassVar[Mapping[str, str]] = {
-        "partitioned_by_small_negative_decimals": "delta-rs 1.6 spells -0.01 as '0.-1' when it makes the dataset",
+        "partitioned_by_negative_fractions": "delta-rs 1.6 spells -1.25 as '-1.-25' in the dataset it makes",
     }
 
     def read(self, location: str, version: int | None = None) -> pa.Table:
@@ -86,9 +86,9 @@ class Polars:
     }
 
     def read(self, location: str, version: int | None = None) -> pa.Table:
-        import polars
+        import polars as pl
 
-        return polars.scan_delta(location, version=version).collect().to_arrow()
+        return pl.scan_delta(location, version=version).collect().to_arrow()
 
 
 class DeltaSpark:

@@ -14,7 +14,7 @@ from typing import Annotated, cast
 
 import typer
 
-from deltasql.cli import ledger, log, mirror, table
+from deltasql.cli import demo, ledger, log, mirror, table
 from deltasql.cli.failures import INTERRUPTED, UsageError, report_bug, report_error, report_system, report_usage
 from deltasql.cli.output import print_line
 from deltasql.errors import DeltaSqlError
@@ -54,6 +54,7 @@ def _help_without_verb(context: typer.Context) -> None:
         print_line(context.get_help())
 
 
+app.command()(demo.demo)
 app.command()(ledger.init)
 app.command()(ledger.migrate)
 app.command()(log.adopt)

@@ -24,7 +24,7 @@ def once(tables: TableNames = None, ledger: LedgerUrl = None, as_json: AsJson = 
     Exits 1 where a table could not be published.
     """
     with open_lake(ledger) as lake:
-        report = lake.mirror(tables or None)
+        report = lake.mirror(tables=tables or None)
     if as_json:
         print_json({"ok": report.ok, "published": report.published, "tables": report.tables})
     else:

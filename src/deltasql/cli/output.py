@@ -11,8 +11,8 @@ from typing import cast
 
 import msgspec
 
-# What a terminal would obey rather than show: names and messages may come from other writers.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# What a terminal would obey rather than show, and halves of characters: names and messages may come from anywhere.
+_UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 # No line is broken or cut in a pipe, however long a path is.
 _ENDLESS = 1_000_000
@@ -71,8 +71,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def printable(text: str) -> str:
-    """Text that is safe to show: control characters are spelled out."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """Text that is safe to show: what is no visible character is spelled out."""
+    return _UNSHOWABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def instant(milliseconds: int | None) -> str | None:

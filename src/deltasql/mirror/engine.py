@@ -21,7 +21,7 @@ from deltasql.events import (
 )
 from deltasql.failpoints import failpoint
 from deltasql.ledger.contracts import Lease, Outbox, TableEntry, TxnLogReader
-from deltasql.log.target import MirrorTarget
+from deltasql.log.target import CheckpointWritten, MirrorTarget
 from deltasql.mirror.checkpoint import write_checkpoint
 from deltasql.mirror.policy import checkpoint_due
 from deltasql.mirror.publish import Failure, Foreign, Outcome, find_foreign, publish_versions
@@ -135,6 +135,12 @@ class MirrorEngine:
         )
         return self.report(table, "failed", before, head, failure.message, failure.hint)
 
+    def record_checkpoint(self, table: TableEntry, written: CheckpointWritten) -> None:
+        self._outbox.mark_checkpoint(table, written.version)
+        self._sink(
+            CheckpointPublished(table=table.name, version=written.version, actions=written.actions, bytes=written.bytes)
+        )
+
     def report(
         self,
         table: TableEntry,
@@ -205,6 +211,4 @@ class MirrorEngine:
 
     def _write_checkpoint(self, table: TableEntry, target: MirrorTarget, version: int) -> None:
         now = max(time.time_ns() // 1_000_000, self._reader.state(table, version).timestamp)
-        written = write_checkpoint(self._reader, table, target, version, now)
-        self._outbox.mark_checkpoint(table, version)
-        self._sink(CheckpointPublished(table=table.name, version=version, actions=written.actions, bytes=written.bytes))
+        self.record_checkpoint(table, write_checkpoint(self._reader, table, target, version, now))

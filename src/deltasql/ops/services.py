@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from deltasql.errors import ConflictError
 from deltasql.events import Sink, TableCommitted, ignore
 from deltasql.ledger.contracts import CommitDraft, Outbox, TxnLogReader, TxnLogWriter
+from deltasql.ledger.engine import open_ledger
+from deltasql.ledger.outbox import SqlOutbox
+from deltasql.ledger.reader import SqlTxnLogReader
+from deltasql.ledger.registry import settle_root
+from deltasql.ledger.writer import SqlTxnLogWriter
 from deltasql.outcomes import Committed, Conflict
 from deltasql.storage.base import ObjectStore
-from deltasql.storage.locations import open_store
+from deltasql.storage.locations import normalise_url, open_store
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
+    ledger: str
+    # Where new tables get their folders, once that was said.
+    root: str | None
     reader: TxnLogReader
     writer: TxnLogWriter
     outbox: Outbox
-    storage_options: Mapping[str, str] = {}
-    sink: Sink = ignore
+    storage_options: Mapping[str, str]
+    sink: Sink
+    # Gives back the connections to the ledger.
+    close: Callable[[], None]
 
     def store_at(self, location: str) -> ObjectStore:
         return open_store(location, self.storage_options)
@@ -32,3 +42,35 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
         for draft, committed in zip(drafts, outcome, strict=True):
             self.sink(TableCommitted(table=committed.table, version=committed.version, operation=draft.operation))
         return outcome
+
+
+def open_services(
+    ledger: str,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    root: str | None = None,
+    create: bool = False,
+    sink: Sink = ignore,
+) -> Services:
+    """Open a ledger with everything the verbs need. With `create` an empty database becomes one."""
+    options = dict(storage_options or {})
+    # Looked at before the database is touched: a bad root must not leave a ledger behind.
+    wanted = None if root is None else normalise_url(root)
+    if wanted is not None:
+        open_store(wanted, options)
+    database = open_ledger(ledger, create=create)
+    try:
+        settled = settle_root(database, wanted)
+    except BaseException:
+        database.close()
+        raise
+    return Services(
+        ledger=database.url,
+        root=settled,
+        reader=SqlTxnLogReader(database),
+        writer=SqlTxnLogWriter(database),
+        outbox=SqlOutbox(database),
+        storage_options=options,
+        sink=sink,
+        close=database.close,
+    )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from functools import cached_property
 from typing import Any, cast
 
 import pyarrow as pa
 
+from deltasql.errors import InvalidInputError
 from deltasql.ledger.contracts import TableEntry, TableState
 from deltasql.ops.files import read_file
 from deltasql.ops.services import Services
@@ -19,6 +21,8 @@ from deltasql.protocol.predicate import Predicate, parse
 from deltasql.protocol.rows import evaluate
 from deltasql.protocol.schema import StructType, parse_schema
 from deltasql.protocol.skipping import FileFacts, facts_from, may_match
+
+Timestamp = datetime | str
 
 
 class Snapshot:
@@ -104,3 +108,36 @@ def adds_from(batch: pa.Table) -> Iterator[AddFile]:
         if fields["deletion_vector"] is not None:
             fields["deletion_vector"] = DeletionVector(**fields["deletion_vector"])
         yield AddFile(**fields)
+
+
+def snapshot_at(
+    services: Services, entry: TableEntry, version: int | None = None, timestamp: Timestamp | None = None
+) -> Snapshot:
+    """The table at a version, or as it stood at an instant; the newest version where neither is given."""
+    if timestamp is not None:
+        if version is not None:
+            raise InvalidInputError("both version and timestamp", hint="give one of them", field="version")
+        version = services.reader.version_at(entry, milliseconds(timestamp))
+    return Snapshot(services, entry, services.reader.state(entry, version))
+
+
+def milliseconds(timestamp: Timestamp) -> int:
+    """An aware datetime or an ISO string as milliseconds since the epoch."""
+    if isinstance(timestamp, str):
+        try:
+            moment = datetime.fromisoformat(timestamp)
+        except ValueError as error:
+            raise _bad_timestamp(timestamp) from error
+    else:
+        moment = timestamp
+    if moment.tzinfo is None:
+        raise _bad_timestamp(timestamp)
+    return int(moment.timestamp() * 1000)
+
+
+def _bad_timestamp(timestamp: Timestamp) -> InvalidInputError:
+    return InvalidInputError(
+        f"{timestamp!s:.100} is not an instant",
+        hint="give an aware datetime, or ISO text with an offset: 2026-01-31T12:00:00Z",
+        field="timestamp",
+    )

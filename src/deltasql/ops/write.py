@@ -38,13 +38,21 @@ class _Deletion(msgspec.Struct):
 def draft_append(services: Services, entry: TableEntry, snapshot: Snapshot, data: object) -> CommitDraft:
     rows = _fit(entry, snapshot, data)
     adds = write_files(services.store_at(entry.location), snapshot.metadata, rows)
+    return append_of(entry, snapshot.version, adds, rows.num_rows)
+
+
+def append_of(
+    entry: TableEntry, read_version: int, adds: Sequence[AddFile], num_rows: int, token: str | None = None
+) -> CommitDraft:
+    """The commit that adds files that are written already."""
     return CommitDraft(
         table=entry.name,
         actions=adds,
         operation="WRITE",
         parameters={"mode": "Append", "partitionBy": "[]"},
-        metrics=_output_metrics(adds, rows.num_rows),
-        read_version=snapshot.version,
+        metrics=_output_metrics(adds, num_rows),
+        read_version=read_version,
+        token=token,
     )
 
 
@@ -53,26 +61,44 @@ def draft_overwrite(
 ) -> CommitDraft:
     """Replace all rows, or those for which `where` is true; every new row must then satisfy it too."""
     rows = _fit(entry, snapshot, data)
-    _refuse_append_only(entry, snapshot)
-    parameters = {"mode": "Overwrite", "partitionBy": "[]"}
+    refuse_append_only(entry, snapshot)
+    store = services.store_at(entry.location)
     if where is None:
-        now = _now()
-        deletion = _Deletion([_remove(add, now) for add in snapshot.adds()], [], Reads(whole_table=True), 0, 0)
-    else:
-        predicate = parse(where, snapshot.structure)
-        _require_all(predicate, rows, where)
-        deletion = _delete_rows(services, entry, snapshot, predicate)
-        parameters["predicate"] = to_sql(predicate)
-    adds = write_files(services.store_at(entry.location), snapshot.metadata, rows)
-    metrics = _output_metrics(adds, rows.num_rows) | _removal_metrics(deletion)
+        return overwrite_of(entry, snapshot, write_files(store, snapshot.metadata, rows), rows.num_rows)
+    predicate = parse(where, snapshot.structure)
+    _require_all(predicate, rows, where)
+    deletion = _delete_rows(services, entry, snapshot, predicate)
+    adds = write_files(store, snapshot.metadata, rows)
+    return _overwrite(entry, snapshot, deletion, adds, rows.num_rows, {"predicate": to_sql(predicate)}, None)
+
+
+def overwrite_of(
+    entry: TableEntry, snapshot: Snapshot, adds: Sequence[AddFile], num_rows: int, token: str | None = None
+) -> CommitDraft:
+    """The commit that puts files that are written already in the place of everything the snapshot holds."""
+    now = _now()
+    deletion = _Deletion([_remove(add, now) for add in snapshot.adds()], [], Reads(whole_table=True), 0, 0)
+    return _overwrite(entry, snapshot, deletion, adds, num_rows, {}, token)
+
+
+def _overwrite(
+    entry: TableEntry,
+    snapshot: Snapshot,
+    deletion: _Deletion,
+    adds: Sequence[AddFile],
+    num_rows: int,
+    parameters: dict[str, str],
+    token: str | None,
+) -> CommitDraft:
     return CommitDraft(
         table=entry.name,
         actions=[*deletion.removes, *deletion.adds, *adds],
         operation="WRITE",
-        parameters=parameters,
-        metrics=metrics,
+        parameters={"mode": "Overwrite", "partitionBy": "[]", **parameters},
+        metrics=_output_metrics(adds, num_rows) | _removal_metrics(deletion),
         read_version=snapshot.version,
         reads=deletion.reads,
+        token=token,
     )
 
 
@@ -81,7 +107,7 @@ def draft_delete(
 ) -> CommitDraft | None:
     """Delete the rows for which `where` is true, or all. None where there are no such rows: nothing to commit."""
     check_writable(entry.name, snapshot.protocol, snapshot.metadata)
-    _refuse_append_only(entry, snapshot)
+    refuse_append_only(entry, snapshot)
     predicate = parse("true" if where is None else where, snapshot.structure)
     deletion = _delete_rows(services, entry, snapshot, predicate)
     if not deletion.removes:
@@ -147,7 +173,7 @@ def _require_all(predicate: Predicate, rows: pa.Table, where: str) -> None:
         )
 
 
-def _refuse_append_only(entry: TableEntry, snapshot: Snapshot) -> None:
+def refuse_append_only(entry: TableEntry, snapshot: Snapshot) -> None:
     if append_only(snapshot.metadata.configuration):
         raise UnsupportedError(
             f"table {entry.name!r} is append-only (delta.appendOnly = true)",

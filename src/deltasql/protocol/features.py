@@ -102,7 +102,11 @@ def protocol_for(schema: StructType, metadata: Metadata) -> TableProtocol:
         needed.add("appendOnly")
     if any(kind == PrimitiveType("timestamp_ntz") for kind in _types(schema)):
         needed.add("timestampNtz")
-    if not needed - {"appendOnly"}:
+    # Delta Spark counts NOT NULL among the invariants, and refuses to open a table that does not say so.
+    if not all(field.nullable for field in _fields(schema)):
+        needed.add("invariants")
+    # Both are implied by the version that needs no names.
+    if not needed - {"appendOnly", "invariants"}:
         return TableProtocol(min_reader_version=1, min_writer_version=2)
     for_readers = sorted(name for name in needed if FEATURES[name].reader)
     return TableProtocol(

@@ -176,20 +176,21 @@ def _compare(left: Operand, operator: Operator, right: Operand) -> Predicate:
 
 
 def _null_safe(left: Operand, right: Operand) -> Predicate:
-    if isinstance(left, Literal) and isinstance(right, Literal):
-        return (
-            Constant(left.value is None and right.value is None)
-            if None in (left.value, right.value)
-            else (_compare(left, "=", right))
-        )
-    nulls = [is_null(left), is_null(right)]
-    if isinstance(left, Column) and isinstance(right, Column):
-        both = all_of(nulls)
-        return any_of([both, all_of([*map(negation, nulls), _compare(left, "=", right)])])
-    column, literal = cast("tuple[Column, Literal]", (left, right) if isinstance(left, Column) else (right, left))
-    if literal.value is None:
-        return IsNull(column)
-    return all_of([negation(IsNull(column)), _compare(column, "=", literal)])
+    """`left <=> right`: true where both are null, false where one is, never unknown."""
+    match left, right:
+        case Literal(), Literal():
+            if left.value is None or right.value is None:
+                return Constant(left.value is right.value)
+            return _compare(left, "=", right)
+        case Literal(), Column():
+            return _null_safe(right, left)
+        case Column(), Literal(value=None):
+            return IsNull(left)
+        case Column(), Literal():
+            return all_of([negation(IsNull(left)), _compare(left, "=", right)])
+        case Column(), Column():
+            known = [negation(IsNull(left)), negation(IsNull(right))]
+            return any_of([all_of([IsNull(left), IsNull(right)]), all_of([*known, _compare(left, "=", right)])])
 
 
 def _fold(left: Literal, operator: Operator, right: Literal) -> bool | None:

@@ -38,6 +38,9 @@ _CUT = timedelta(microseconds=999)
 _DOUBLE_DIGITS = 15
 _DOUBLE_ROUNDING = Decimal(2) ** -52
 
+_STRING_PREFIX = 32
+_GREATEST = "\U0010ffff"
+
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _STATS = msgspec.json.Decoder(float_hook=Decimal)
 
@@ -78,6 +81,11 @@ def matches_all(predicate: Predicate, facts: FileFacts) -> bool:
 
 def _outcomes(predicate: Predicate, facts: FileFacts) -> int:
     match predicate:
+        case Comparison(column, operator, Column() as other):
+            kind = cast("DataType", comparison_type(column.type, other.type))
+            return _compare(_lifted(_domain(column, facts), kind), operator, _lifted(_domain(other, facts), kind))
+        case Comparison(column, operator, value):
+            return _compare(_domain(column, facts), operator, _exactly(cast("Value", value)))
         case Constant(value):
             return _UNKNOWN if value is None else _outcome(value)
         case And(operands):
@@ -89,11 +97,6 @@ def _outcomes(predicate: Predicate, facts: FileFacts) -> int:
         case IsNull(column):
             domain = _domain(column, facts)
             return _TRUE * domain.null | _FALSE * (domain.values or domain.nan)
-        case Comparison(column, operator, Column() as other):
-            kind = cast("DataType", comparison_type(column.type, other.type))
-            return _compare(_lifted(_domain(column, facts), kind), operator, _lifted(_domain(other, facts), kind))
-        case Comparison(column, operator, value):
-            return _compare(_domain(column, facts), operator, _exactly(cast("Value", value)))
         case In(column, values):
             return _among(_domain(column, facts), values)
         case Like(column, pattern):
@@ -143,26 +146,36 @@ def _compare(left: _Domain, operator: Operator, right: _Domain) -> int:
 
 
 def _compare_bounds(left: _Domain, operator: Operator, right: _Domain) -> int:
-    def surely(low: Any, high: Any, *, strict: bool) -> bool:
-        """Is everything on one side, at most `low`, below everything on the other, at least `high`?"""
-        return low is not None and high is not None and (low < high if strict else low <= high)
-
-    below, above = surely(left.high, right.low, strict=True), surely(right.high, left.low, strict=True)
     match operator:
         case "=":
-            bounds = (left.low, left.high, right.low, right.high)
-            same = None not in bounds and len(set(bounds)) == 1
-            return _FALSE * (not same) | _TRUE * (not (below or above))
+            apart = _below(left.high, right.low) or _below(right.high, left.low)
+            same = left.low is not None and left.low == left.high == right.low == right.high
+            return _TRUE * (not apart) | _FALSE * (not same)
         case "<":
-            return _TRUE * (not surely(right.high, left.low, strict=False)) | _FALSE * (not below)
+            return _TRUE * (not _at_most(right.high, left.low)) | _FALSE * (not _below(left.high, right.low))
         case _:
-            return _TRUE * (not above) | _FALSE * (not surely(left.high, right.low, strict=False))
+            return _TRUE * (not _below(right.high, left.low)) | _FALSE * (not _at_most(left.high, right.low))
 
 
-def _among(domain: _Domain, values: Iterable[Value]) -> int:
-    equal = [_compare(domain, "=", _exactly(value)) for value in values]
-    no_match = all(outcomes & _FALSE for outcomes in equal)
-    return _UNKNOWN * domain.null | _TRUE * any(outcomes & _TRUE for outcomes in equal) | _FALSE * no_match
+def _below(high: Any, low: Any) -> bool:
+    """Is what ends at `high` surely below what begins at `low`?"""
+    return high is not None and low is not None and high < low
+
+
+def _at_most(high: Any, low: Any) -> bool:
+    return high is not None and low is not None and high <= low
+
+
+def _among(domain: _Domain, values: tuple[Value, ...]) -> int:
+    outcomes = _UNKNOWN * domain.null
+    if domain.values:
+        low, high = domain.low, domain.high
+        within = any((low is None or low <= value) and (high is None or value <= high) for value in values)
+        same = low is not None and low == high and low in values
+        outcomes |= _TRUE * within | _FALSE * (not same)
+    if domain.nan:
+        outcomes |= _outcome(any(value != value for value in values))
+    return outcomes
 
 
 def _like(domain: _Domain, pattern: str) -> int:
@@ -237,8 +250,7 @@ def _bound(raw: object, kind: DataType, *, lower: bool) -> Any:
 
 def _text_bound(text: str, kind: str, *, lower: bool) -> str | date | None:
     if kind == "string":
-        # Older writers end a cut maximum with this character, and some characters are above it.
-        return None if text.endswith("\ufffd") and not lower else text
+        return text if lower else _string_maximum(text)
     if kind == "date":
         return date.fromisoformat(text)
     if kind not in {"timestamp", "timestamp_ntz"}:
@@ -253,6 +265,14 @@ def _text_bound(text: str, kind: str, *, lower: bool) -> str | date | None:
         # Some writers cut towards 1970.
         instant -= _CUT
     return instant if kind == "timestamp" else instant.replace(tzinfo=None)
+
+
+def _string_maximum(text: str) -> str | None:
+    # Older writers end a cut maximum with this character, and some characters are above it.
+    if text.endswith("\ufffd"):
+        return None
+    # A careless writer may have cut here and not made up for it.
+    return text + _GREATEST if len(text) >= _STRING_PREFIX else text
 
 
 def _number_bound(number: int | float | Decimal, kind: DataType, *, lower: bool) -> int | float | Decimal | None:
@@ -294,7 +314,7 @@ def facts_from(add: AddFile, schema: StructType, partition_columns: Iterable[str
 def _read_stats(text: str | None) -> JsonObject:
     try:
         stats = _STATS.decode(text) if text else None
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, ArithmeticError, RecursionError):
         return {}
     return cast("JsonObject", stats) if isinstance(stats, dict) else {}
 

@@ -1,9 +1,9 @@
 """Objects as files below a local folder.
 
 Plain file calls rather than obstore, whose local store was tried and cannot do four things that are needed here:
-it refuses keys with control characters and keys ending in `#1`; one foreign file with such a name makes every
-listing above it fail; it names a file before its content is on the disk, so that a loss of power leaves an empty
-commit; and its errors have no codes. It was no faster.
+it refuses keys with control characters and keys ending in `#1`; one foreign file with a control character in its
+name makes every listing above it fail; it names a file before its content is on the disk, so that a loss of power
+may leave an empty commit; and its errors have no codes. It was no faster.
 """
 
 # Paths are bytes here, which pathlib does not know: keys are UTF-8 on disk whatever the locale says.

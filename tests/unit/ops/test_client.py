@@ -80,7 +80,7 @@ def test_a_new_table_has_its_folder_below_the_root_and_in_commit_timestamps(lake
     assert (snapshot.version, snapshot.schema) == (0, SCHEMA)
     assert snapshot.metadata.configuration == {"delta.enableInCommitTimestamps": "true", "owner": "me"}
     assert snapshot.metadata.description == "words"
-    assert snapshot.protocol.writer_features == ("inCommitTimestamp",)
+    assert snapshot.protocol.writer_features == ("inCommitTimestamp", "invariants")
     (entry,) = table.history()
     assert entry.commit_info["inCommitTimestamp"] == entry.timestamp == snapshot.timestamp
     assert [found.name for found in lake.tables()] == ["a.b c.d"]

@@ -51,6 +51,14 @@ def test_timestamps_without_a_zone_need_a_reader_feature_even_deep_inside() -> N
     assert wanted == features("inCommitTimestamp", "timestampNtz", reader=("timestampNtz",))
 
 
+def test_not_null_is_an_invariant_even_deep_inside() -> None:
+    inner = StructType((StructField("n", PrimitiveType("long"), nullable=False),))
+    schema = StructType((StructField("a", inner),))
+    wanted = protocol_for(schema, metadata(schema, enableInCommitTimestamps="true"))
+    assert wanted == features("inCommitTimestamp", "invariants")
+    assert protocol_for(schema, metadata(schema)).min_writer_version == 2
+
+
 def test_older_versions_imply_features() -> None:
     protocol = TableProtocol(min_reader_version=2, min_writer_version=5)
     assert writer_features(protocol) == {

@@ -7,10 +7,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from deltasql.errors import PredicateError
 from deltasql.protocol.predicate import (
     And,
     Column,
@@ -26,46 +23,10 @@ from deltasql.protocol.predicate import (
     parse,
     to_sql,
 )
-from deltasql.protocol.schema import ArrayType, DataType, DecimalType, PrimitiveType, StructField, StructType
+from deltasql.protocol.schema import DataType, StructType
+from predicate_samples import SCHEMA
 
 pytestmark = pytest.mark.unit
-
-
-def primitive(name: str) -> PrimitiveType:
-    return PrimitiveType(name)
-
-
-def struct(**fields: DataType) -> StructType:
-    return StructType(tuple(StructField(name, kind) for name, kind in fields.items()))
-
-
-SCHEMA = StructType(
-    (
-        *struct(
-            id=primitive("long"),
-            tiny=primitive("byte"),
-            Name=primitive("string"),
-            d=primitive("date"),
-            ts=primitive("timestamp"),
-            ntz=primitive("timestamp_ntz"),
-            x=primitive("double"),
-            f=primitive("float"),
-            dec=DecimalType(10, 2),
-            big=DecimalType(38, 0),
-            b=primitive("boolean"),
-            bin=primitive("binary"),
-            st=struct(u=primitive("long"), inner=struct(V=primitive("string"))),
-            arr=ArrayType(primitive("long")),
-            date=primitive("date"),
-            v=primitive("variant"),
-        ).fields,
-        StructField("a.b", primitive("long")),
-        StructField("odd`name", primitive("long")),
-        StructField("select list", primitive("long")),
-        StructField("and", primitive("long")),
-        StructField("collated", primitive("string"), True, {"__COLLATIONS": {"collated": "ICU.UNICODE_CI"}}),
-    )
-)
 
 
 def column(*path: str) -> Column:
@@ -207,7 +168,7 @@ def test_trees(text: str, tree: Predicate) -> None:
         ("d = TIMESTAMP '2024-01-01 10:00:00'", "d IS NULL AND NULL"),
         ("ts < DATE '2024-01-01'", "ts < TIMESTAMP '2024-01-01 00:00:00Z'"),
         ("ts < TIMESTAMP_NTZ '2024-01-01 01:00:00'", "ts < TIMESTAMP '2024-01-01 01:00:00Z'"),
-        ("ntz < TIMESTAMP '2024-01-01 01:00:00 Europe/Berlin'", "ntz < TIMESTAMP_NTZ '2024-01-01 00:00:00'"),
+        ("ntz < TIMESTAMP '2024-01-01 01:00:00 +1:00'", "ntz < TIMESTAMP_NTZ '2024-01-01 00:00:00'"),
         ("ts < TIMESTAMP_LTZ '2024-01-01 01:00:00+0100'", "ts < TIMESTAMP '2024-01-01 00:00:00Z'"),
         # Spellings of literals.
         ("id = +10L", "id = 10"),
@@ -276,113 +237,6 @@ def test_a_literal_has_the_type_of_its_column(text: str, value: object) -> None:
     assert type(predicate.operand) is type(value)
 
 
-@pytest.mark.parametrize(
-    ("text", "position", "message"),
-    [
-        ("", 1, "expected a column or a literal, found the end"),
-        ("id <", 5, "expected a column or a literal, found the end"),
-        ("id = 1 OR", 10, "expected a column or a literal, found the end"),
-        ("id = 1 2", 8, "expected AND, OR or the end, found 2"),
-        ("id = 1 = 2", 8, "expected AND, OR or the end, found ="),
-        ("1 + 1", 3, "expected AND, OR or the end, found +"),
-        ("(id = 1", 8, "expected ), found the end"),
-        ("id = 1)", 7, "expected AND, OR or the end, found )"),
-        ("id IN ()", 8, "expected a column or a literal, found )"),
-        ("id IN 1", 7, "expected (, found 1"),
-        ("id IS 5", 7, "expected NULL, found 5"),
-        ("id NOT 5", 8, "expected IN, BETWEEN or LIKE, found 5"),
-        ("id NOT = 5", 8, "expected IN, BETWEEN or LIKE, found ="),
-        ("id BETWEEN 1 OR 2", 14, "expected AND, found OR"),
-        ("id = -x", 7, "expected a number after the sign, found x"),
-        ("id ~ 1", 4, "the character '~' is not expected here"),
-        ("id =   'abc", 8, "what ' opens is never closed"),
-        ("`id = 1", 1, "what ` opens is never closed"),
-        ("and = 1", 1, "expected a column or a literal, found and"),
-        ("foo = 1", 1, "there is no column foo"),
-        ("b AND st.foo = 1", 7, "there is no column st.foo"),
-        ("id.u = 1", 1, "there is no column id.u"),
-        ("arr.element = 1", 1, "there is no column arr.element"),
-        ("upper(name) = 'X'", 1, "functions such as upper are not supported"),
-        ("id", 1, "a column of type long is not a condition"),
-        ("b AND id", 7, "a column of type long is not a condition"),
-        ("NOT 1", 5, "a literal of type integer is not a condition"),
-        ("(id = 1) = TRUE", 1, "expected a column or a literal, found a condition"),
-        ("TRUE = (id = 1)", 8, "expected a column or a literal, found a condition"),
-        ("id = 'x'", 4, "'x' is not of type long"),
-        ("id = '2.5'", 4, "'2.5' is not of type long"),
-        ("id = '9223372036854775808'", 4, "does not fit long"),
-        ("dec = '1.x'", 5, "'1.x' is not of type decimal(10,2)"),
-        ("x = 'one'", 3, "'one' is not of type double"),
-        ("b = 'maybe'", 3, "'maybe' is not of type boolean"),
-        ("d = '2024-02-30'", 3, "'2024-02-30' is not of type date"),
-        ("d = DATE '24-01-01'", 5, "'24-01-01' is not of type date"),
-        ("ts = '2024-01-01 25:00:00'", 4, "is not of type timestamp"),
-        ("ts = '2024-01-01 10:00:00 Mars/Base'", 4, "is not of type timestamp"),
-        ("ts = '9999-12-31 23:00:00-05:00'", 4, "is not of type timestamp"),
-        ("ntz = '2024-01-01T00:00:00Z'", 5, "has a time zone, and a timestamp_ntz has none"),
-        ("name = 5", 6, "string and integer cannot be compared"),
-        ("name = DATE '2024-01-01'", 6, "string and date cannot be compared"),
-        ("b = 1", 3, "boolean and integer cannot be compared"),
-        ("d = 5", 3, "date and integer cannot be compared"),
-        ("id = TRUE", 4, "long and boolean cannot be compared"),
-        ("id = name", 4, "long and string cannot be compared"),
-        ("arr = 1", 5, "a column of type array can only be asked for IS NULL"),
-        ("st = 1", 4, "a column of type struct can only be asked for IS NULL"),
-        ("v = 1", 3, "a column of type variant can only be asked for IS NULL"),
-        ("collated = 'x'", 1, "the column collated has a collation"),
-        ("id LIKE 'a%'", 4, "LIKE compares strings, not long"),
-        ("name LIKE name", 6, "the pattern of LIKE must be a literal"),
-        (r"name LIKE 'a\\b'", 6, "a backslash must stand before"),
-        (r"name LIKE 'a\\'", 6, "a backslash must stand before"),
-        (f"name LIKE '{'%' * 10_001}'", 6, "a LIKE pattern has at most 10000 characters"),
-        ("id = 1e400", 6, "1e400 is beyond the range of its type"),
-        ("id = 1e40F", 6, "1e40F is beyond the range of its type"),
-        ("id = " + "9" * 39, 6, "a decimal has at most 38 digits"),
-        ("id = 9223372036854775808L", 6, "9223372036854775808 does not fit long"),
-        ("id = 128Y", 6, "128 does not fit byte"),
-        ("id = 1.5L", 6, "1.5L is not a whole number"),
-        ("bin = X'GG'", 7, "X'…' holds hexadecimal digits"),
-        (r"name = '\ud800'", 8, "half of a surrogate pair is no character"),
-        ("name = '\ud800'", 9, "half of a surrogate pair is no character"),
-        (r"name = '\U00110000'", 8, r"\U00110000 is not a character"),
-        ("id = CAST('x' AS INT)", 6, "'x' is not of type integer"),
-        ("id = CAST(300 AS TINYINT)", 6, "300 does not fit byte"),
-        ("id = CAST(1 AS MONEY)", 16, "MONEY is not a type that CAST knows here"),
-        ("id = CAST(1 AS DECIMAL(39, 0))", 16, "decimal(39,0) does not exist"),
-        ("id = CAST(1 AS DECIMAL(x))", 24, "expected a number of digits, found x"),
-        ("id = CAST(1, 2)", 12, "expected AS, found ,"),
-        ("d = CAST(5 AS DATE)", 5, "CAST from integer to date is not known here"),
-        ("CAST(id AS INT) = 5", 1, "CAST of a column from long to integer is not supported"),
-    ],
-)
-def test_errors_say_what_and_where(text: str, position: int, message: str) -> None:
-    with pytest.raises(PredicateError) as caught:
-        read(text)
-    assert caught.value.message.startswith(f"predicate, character {position}: ")
-    assert message in caught.value.message
-    assert caught.value.field == "predicate"
-    assert caught.value.hint
-
-
-def test_an_unknown_column_offers_those_that_are_near() -> None:
-    with pytest.raises(PredicateError) as caught:
-        read("nam = 'x'")
-    assert caught.value.hint == "use Name"
-    with pytest.raises(PredicateError) as caught:
-        parse("zzz = 1", struct(a=primitive("long"), b=primitive("long")))
-    assert caught.value.hint == "use a, b"
-
-
-@pytest.mark.parametrize("opening", ["(", "CAST(", "NOT (", "b AND ("])
-def test_nesting_without_end_is_an_error_of_its_own(opening: str) -> None:
-    with pytest.raises(PredicateError, match="more than 100 levels of parentheses"):
-        read(opening * 10_000)
-
-
-def test_nesting_up_to_the_limit_is_fine() -> None:
-    assert read("(" * 100 + "b" + ")" * 100) == read("b")
-
-
 def test_long_chains_are_not_nested() -> None:
     predicate = read(" AND ".join(f"id <> {number}" for number in range(10_000)))
     assert isinstance(predicate, And)
@@ -403,81 +257,3 @@ def test_predicates_are_values() -> None:
     assert isinstance(nan, Comparison)
     assert isinstance(nan.operand, float)
     assert math.isnan(nan.operand)
-
-
-NUMBERS = st.one_of(
-    st.integers(-(2**70), 2**70).map(str),
-    st.decimals(-1000, 1000, places=3).map(str),
-    st.floats(allow_nan=False, allow_infinity=False).map(lambda value: f"{value!r}D"),
-    st.sampled_from(["1e3", "2.5", "0.1F", "CAST('NaN' AS DOUBLE)", "CAST('-inf' AS DOUBLE)", "127", "1BD", "NULL"]),
-)
-# Python's quoting of plain text is SQL's too; what needs an escape is doubled or escaped here.
-TEXTS = st.text(st.characters(exclude_categories=["Cs"])).map(
-    lambda text: "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
-)
-MOMENTS = st.one_of(
-    st.dates().map(lambda day: f"DATE '{day.isoformat()}'"),
-    st.datetimes().map(lambda moment: f"TIMESTAMP '{moment.isoformat(' ')}'"),
-    st.datetimes().map(lambda moment: f"TIMESTAMP_NTZ '{moment.isoformat('T')}'"),
-)
-LITERALS: dict[str, st.SearchStrategy[str]] = {
-    **dict.fromkeys(["id", "tiny", "x", "f", "dec", "big", "st.u", "`odd``name`", "`and`"], NUMBERS),
-    **dict.fromkeys(["name", "ST.inner.V"], TEXTS),
-    **dict.fromkeys(["d", "ts", "ntz"], MOMENTS),
-    "bin": st.binary().map(lambda value: f"X'{value.hex()}'"),
-    "b": st.sampled_from(["TRUE", "FALSE", "'no'", "NULL"]),
-}
-
-
-@st.composite
-def conditions(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from(sorted(LITERALS)))
-    first, second = draw(LITERALS[name]), draw(LITERALS[name])
-    sign = draw(st.sampled_from(["=", "<=>", "<>", "<", "<=", ">", ">="]))
-    negated = draw(st.sampled_from(["", "NOT "]))
-    forms = [
-        f"{name} {sign} {first}",
-        f"{first} {sign} {name}",
-        f"{name} {negated}IN ({first}, {second})",
-        f"{name} {negated}BETWEEN {first} AND {second}",
-        f"{name} IS {negated}NULL",
-        f"{name} {sign} {name}",
-        f"{first} {sign} {second}",
-    ]
-    return draw(st.sampled_from(forms))
-
-
-TREES = st.recursive(
-    conditions(),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda parts: f"({' '.join(parts)})"),
-        st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(" ".join),
-        inner.map(lambda text: f"NOT ({text})"),
-        inner.map(lambda text: f"NOT {text}"),
-    ),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=200, deadline=None)
-@given(TREES)
-def test_the_spelling_parses_to_the_same_tree(text: str) -> None:
-    predicate = read(text)
-    assert read(to_sql(predicate)) == predicate
-
-
-PIECES = st.sampled_from(
-    [*"()=<>!,.+-'\"`\\%_~ ", "id", "name", "st.u", "NOT", "IN", "LIKE", "IS", "NULL", "AND", "CAST(", " AS ", "INT"]
-    + ["DATE", "'2024-01-01'", "1", "1e9999", "X'0'", "BETWEEN", "'a%'", "\x00", "é", "2.5", "9" * 50, "TIMESTAMP"]
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(PIECES, max_size=12).map(" ".join) | st.lists(PIECES, max_size=12).map("".join) | st.text())
-def test_any_text_is_a_predicate_or_a_predicate_error(text: str) -> None:
-    try:
-        predicate = read(text)
-    except PredicateError as error:
-        assert error.field == "predicate"
-    else:
-        assert read(to_sql(predicate)) == predicate

@@ -135,6 +135,10 @@ class TestNormaliseUrl:
             normalise_url(url.format(SECRET))
         assert SECRET not in f"{caught.value} {caught.value.as_dict()} {caught.value.__cause__!r}"
 
+    def test_credentials_are_called_by_their_name(self) -> None:
+        with pytest.raises(ConfigError, match="credentials"):
+            normalise_url(f"file://id:{SECRET}@host/lake")
+
     def test_a_working_folder_that_is_gone_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         gone = tmp_path / "gone"
         gone.mkdir()

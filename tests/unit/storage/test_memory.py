@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from deltasql.errors import StoragePermissionError, StorageUnavailableError
@@ -81,6 +83,18 @@ def test_folders_share_objects_and_failures(store: MemoryStore) -> None:
     store.fail_next("get", DENIED)
     with pytest.raises(StoragePermissionError):
         table.get("k")
+
+
+def test_nobody_else_looks_between_check_and_write(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    locked: list[bool] = []
+
+    def now() -> int:  # asked for once the key was found free and before the object is there
+        locked.append(store._contents.lock.locked())
+        return 0
+
+    monkeypatch.setattr(time, "time_ns", now)
+    assert store.put_if_absent("k", b"") is True
+    assert locked == [True]
 
 
 def test_modified_is_shown(store: MemoryStore) -> None:

@@ -1,14 +1,18 @@
-"""What the errors of obstore mean: provoked by a real server that answers as told, and by nobody answering."""
+"""What obstore does beyond the contract: no order, and errors without codes.
+
+The errors are provoked by a real server that answers as told, and by nobody answering.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
-from obstore.store import S3Store
+from obstore.store import LocalStore, S3Store
 
 from deltasql.errors import (
     ObjectNotFoundError,
@@ -127,6 +131,15 @@ def test_nobody_there_is_unavailable(server: Server) -> None:
     with pytest.raises(StorageUnavailableError) as caught:
         store_at(port).get("k")
     assert caught.value.retry is True
+
+
+def test_a_store_that_lists_without_order_is_put_in_order(tmp_path: Path) -> None:
+    bare = LocalStore(tmp_path)
+    names = [f"{number * 7 % 100:03}" for number in range(100)]
+    for name in names:
+        bare.put(name, b"")
+    assert [meta["path"] for meta in bare.list().collect()] != sorted(names)  # else this proves nothing
+    assert [meta.key for meta in ObstoreStore(bare, tmp_path.as_uri()).list()] == sorted(names)
 
 
 def test_what_no_store_raises_is_still_a_storage_error() -> None:

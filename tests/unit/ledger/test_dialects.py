@@ -1,0 +1,248 @@
+"""What a SQLite ledger answers when something is wrong with the URL, the file, the disk or another process."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from deltasql.errors import (
+    ConfigError,
+    DeltaSqlError,
+    LedgerBusyError,
+    LedgerCorruptError,
+    LedgerError,
+    LedgerFullError,
+    UnsupportedError,
+)
+from deltasql.ledger import dialects
+from deltasql.ledger.dialects import SqliteDialect, dialect_for
+from deltasql.ledger.engine import Ledger, open_ledger
+from deltasql.ledger.reader import SqlTxnLogReader
+from deltasql.ledger.writer import SqlTxnLogWriter
+from ledger_samples import METADATA, PROTOCOL, add, creation, draft, found, location
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Iterator[Ledger]:
+    ledger = open_ledger(f"sqlite:///{path}")
+    yield ledger
+    ledger.close()
+
+
+# -- URLs -----------------------------------------------------------------------------------------------------------
+
+
+NO_LEDGER = [
+    *(
+        "",
+        "lake.db",
+        "sqlite",
+        "sqlite:",
+        "sqlite:lake.db",
+        "sqlite:/lake.db",
+        "://",
+        "mysql://x",
+        "file:///x",
+        "SQLITE:///x",
+    ),
+    *("sqlite://", "sqlite:///", "sqlite://lake.db", "sqlite://host/lake.db", "sqlite://["),
+    *("sqlite:///:memory:", "sqlite:///a%00b", "sqlite:///a\0b", "sqlite:///lone\ud800"),
+    *("sqlite:///lake.db?mode=ro", "sqlite:///lake.db#main", "sqlite:///a?b#c"),
+    *(None, 5, Path("lake.db"), b"sqlite:///lake.db"),
+]
+
+
+@pytest.mark.parametrize("url", NO_LEDGER, ids=ascii)
+def test_what_is_no_url_of_a_ledger_is_refused(url: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        dialect_for(cast("str", url))
+    assert caught.value.field == "ledger"
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "duckdb"])
+def test_a_database_that_is_not_there_yet_is_told_so(scheme: str) -> None:
+    with pytest.raises(UnsupportedError, match=scheme) as caught:
+        dialect_for(f"{scheme}://user:secret@host/db")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_relative_path_is_that_of_the_folder_it_was_named_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    dialect = dialect_for("sqlite:///sub/lake.db")
+    monkeypatch.chdir("/")
+    assert isinstance(dialect, SqliteDialect)
+    assert dialect.path == tmp_path / "sub/lake.db"
+    assert dialect.url == f"sqlite:///{tmp_path}/sub/lake.db"
+    again = dialect_for(dialect.url)
+    assert isinstance(again, SqliteDialect)
+    assert again.path == dialect.path
+
+
+# -- connections ----------------------------------------------------------------------------------------------------
+
+
+def test_an_acknowledged_commit_survives_the_loss_of_power(ledger: Ledger) -> None:
+    with ledger.read() as session:
+        assert session.row("PRAGMA journal_mode") == ("wal",)
+        assert session.row("PRAGMA synchronous") == (2,)
+
+
+def test_the_clock_is_that_of_the_day_in_milliseconds(ledger: Ledger) -> None:
+    before = time.time_ns() // 1_000_000
+    with ledger.read() as session:
+        now = session.now()
+    # SQLite rounds to the millisecond.
+    assert before - 1 <= now <= time.time_ns() // 1_000_000 + 1
+
+
+# -- errors, each of them provoked ----------------------------------------------------------------------------------
+
+
+def answer(error: DeltaSqlError) -> str:
+    """The code that SQLite gave, as it stands in the message."""
+    assert error.hint
+    return error.message.partition(" answered ")[2].partition(":")[0]
+
+
+def test_a_lock_that_is_held_is_worth_another_try(path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialects, "LOCK_TIMEOUT_SECONDS", 0)
+    ledger.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerBusyError) as caught:
+            SqlTxnLogWriter(ledger).commit([creation("t")])
+        assert answer(caught.value) == "SQLITE_BUSY"
+        assert caught.value.retry
+        holder.execute("ROLLBACK")
+    assert SqlTxnLogWriter(ledger).commit([creation("t")])
+
+
+def test_an_extended_code_counts_as_its_primary_one(ledger: Ledger) -> None:
+    def write_after_another() -> None:
+        with ledger.read() as session:
+            session.rows("SELECT * FROM dl_lake")
+            with ledger.write() as other:
+                other.execute("INSERT INTO dl_lake VALUES ('a', NULL, 1)")
+            # It has seen a state that is not the newest any more, so it cannot write.
+            session.execute("INSERT INTO dl_lake VALUES ('b', NULL, 1)")
+
+    with pytest.raises(LedgerBusyError) as caught:
+        write_after_another()
+    assert answer(caught.value) == "SQLITE_BUSY_SNAPSHOT"
+
+
+def test_a_folder_that_cannot_be_one_is_a_wrong_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file" / "lake.db", tmp_path / "absent" / "lake.db", tmp_path):
+        with pytest.raises(ConfigError) as caught:
+            open_ledger(f"sqlite:///{place}")
+        assert answer(caught.value) == "SQLITE_CANTOPEN"
+        assert caught.value.field == "ledger"
+        assert str(place.parent) in (caught.value.hint or "")
+    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_database_that_may_not_be_written_is_a_wrong_setting(ledger: Ledger) -> None:
+    with ledger.read() as session:
+        session.execute("PRAGMA query_only = ON")
+    with pytest.raises(ConfigError) as caught:
+        SqlTxnLogWriter(ledger).commit([creation("t")])
+    assert answer(caught.value) == "SQLITE_READONLY"
+
+
+def test_a_file_that_is_no_database_is_not_touched(path: Path) -> None:
+    path.write_text("id,name\n" * 1_000)
+    with pytest.raises(ConfigError) as caught:
+        open_ledger(f"sqlite:///{path}")
+    assert answer(caught.value) == "SQLITE_NOTADB"
+    assert caught.value.field == "ledger"
+    assert path.read_text() == "id,name\n" * 1_000
+
+
+def test_a_damaged_file_is_corrupt(path: Path, ledger: Ledger) -> None:
+    writer = SqlTxnLogWriter(ledger)
+    writer.commit([creation("t")])
+    for n in range(20):
+        writer.commit([draft("t", *(add(f"{n}-{m}") for m in range(20)))])
+    ledger.close()
+    # The first page holds the schema and stays; all others are overwritten.
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (size - 4096))
+    with pytest.raises(LedgerCorruptError) as caught:
+        SqlTxnLogReader(ledger).tables()
+    assert answer(caught.value) == "SQLITE_CORRUPT"
+    assert not caught.value.retry
+
+
+def limit_pages(ledger: Ledger, more: int) -> None:
+    """Let the database grow by a few pages only, as on a disk that is nearly full."""
+    with ledger.read() as session:
+        (pages,) = session.rows("PRAGMA page_count")[0]
+        session.execute(f"PRAGMA max_page_count = {pages + more}")
+
+
+BIG = [add("x" * 2_000 + str(n)) for n in range(50)]
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(ledger: Ledger) -> None:
+    writer, reader = SqlTxnLogWriter(ledger), SqlTxnLogReader(ledger)
+    writer.commit([creation("t")])
+    table = reader.table("t")
+    before = list(reader.commits(table, 0, 9))
+    limit_pages(ledger, 3)
+    with pytest.raises(LedgerFullError) as caught:
+        writer.commit([draft("t", *BIG), creation("u")])
+    assert answer(caught.value) == "SQLITE_FULL"
+    assert caught.value.error_class == "capacity"
+    assert list(reader.commits(table, 0, 9)) == before
+    assert [entry.name for entry in reader.tables()] == ["t"]
+    # With space again, the same commit goes through.
+    limit_pages(ledger, 10_000)
+    assert writer.commit([draft("t", *BIG), creation("u")])
+
+
+def test_an_adoption_that_fails_half_way_leaves_nothing(ledger: Ledger) -> None:
+    writer, reader = SqlTxnLogWriter(ledger), SqlTxnLogReader(ledger)
+    history = [found(0, PROTOCOL, METADATA, timestamp=1), found(1, *BIG, timestamp=2)]
+    limit_pages(ledger, 3)
+    with pytest.raises(LedgerFullError):
+        writer.adopt("old", location("old"), history)
+    assert reader.tables() == []
+    limit_pages(ledger, 10_000)
+    assert reader.head(writer.adopt("old", location("old"), history)).version == 1
+
+
+def test_other_errors_of_the_database_are_errors_of_the_ledger(ledger: Ledger) -> None:
+    for statement, code in [
+        ("INSERT INTO dl_lake VALUES ('a', NULL, NULL)", "SQLITE_CONSTRAINT_NOTNULL"),
+        ("SELECT * FROM nowhere", "SQLITE_ERROR"),
+        ("SELECT ?", "ProgrammingError"),
+    ]:
+        with pytest.raises(LedgerError) as caught, ledger.write() as session:
+            session.execute(statement)
+        assert type(caught.value) is LedgerError
+        assert answer(caught.value) == code
+        assert isinstance(caught.value.__cause__, sqlite3.Error)
+
+
+def test_what_is_no_error_of_the_database_stays_what_it_is(ledger: Ledger) -> None:
+    assert ledger.dialect.classify(ValueError("mine")) is None
+    assert ledger.dialect.classify(PermissionError("mine")) is None
+    with pytest.raises(ValueError, match="mine"), ledger.write():
+        raise ValueError("mine")
