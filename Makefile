@@ -4,7 +4,7 @@ VENV := .venv
 STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-full check lock clean
+.PHONY: help setup demo test test-full check lock clean
 
 help: ## List what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,6 +14,9 @@ setup: $(STAMP) ## Make the environment in .venv (instant when nothing changed)
 $(STAMP): pyproject.toml requirements.lock tools/setup
 	@tools/setup
 	@touch $@
+
+demo: setup ## The main job on this machine: PySpark, SQLite ledger, mirror, four readers (needs Java 17 or newer)
+	@$(VENV)/bin/deltasql demo
 
 test: setup ## Run the tests, all but the slow ones (Spark needs Java 17 or newer)
 	@tools/test

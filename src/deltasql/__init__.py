@@ -12,7 +12,7 @@ from deltasql.version import __version__
 
 if TYPE_CHECKING:
     from deltasql import errors, protocol
-    from deltasql.client import Lake, Table, Transaction, connect
+    from deltasql.client import Lake, Table, connect
     from deltasql.config import MirrorSettings
     from deltasql.errors import ConflictError, DeltaSqlError
     from deltasql.ledger.contracts import Outbox, TxnLogReader, TxnLogWriter
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from deltasql.ledger.writer import SqlTxnLogWriter
     from deltasql.log.target import MirrorTarget
     from deltasql.mirror.engine import MirrorEngine
+    from deltasql.ops.transaction import Transaction
     from deltasql.outcomes import Committed, Conflict
     from deltasql.storage.base import ObjectStore
 
@@ -37,7 +38,7 @@ _HOMES = {
     "SqlTxnLogReader": "deltasql.ledger.reader",
     "SqlTxnLogWriter": "deltasql.ledger.writer",
     "Table": "deltasql.client",
-    "Transaction": "deltasql.client",
+    "Transaction": "deltasql.ops.transaction",
     "TxnLogReader": "deltasql.ledger.contracts",
     "TxnLogWriter": "deltasql.ledger.contracts",
     "connect": "deltasql.client",

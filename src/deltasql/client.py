@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from deltasql.config import DEFAULT_MIRROR, MirrorSettings
-from deltasql.errors import ConfigError, InvalidInputError
+from deltasql.errors import ConfigError
 from deltasql.events import Sink, ignore
 from deltasql.ledger.contracts import CommitDraft, HistoryEntry, MirrorHead, MirrorStatus, TableEntry
 from deltasql.ledger.registry import check_name
@@ -19,7 +19,8 @@ from deltasql.ops.commit import draft_commit
 from deltasql.ops.create import draft_create
 from deltasql.ops.services import Services, open_services
 from deltasql.ops.snapshot import Snapshot, Timestamp, snapshot_at
-from deltasql.ops.write import draft_append, draft_delete, draft_overwrite, merge_appends
+from deltasql.ops.transaction import Transaction
+from deltasql.ops.write import draft_append, draft_delete, draft_overwrite
 from deltasql.outcomes import Committed
 from deltasql.protocol.actions import Action
 from deltasql.protocol.schema import StructType
@@ -103,8 +104,15 @@ class Lake:
         """Commits to any number of tables that stand or fall together."""
         return Transaction(self._services)
 
+    def owing(self) -> list[Table]:
+        """The tables with versions still to be published."""
+        return [Table(self, self._services, entry) for entry in self._services.outbox.tables_owing()]
+
     def mirror(self, spark: SparkSession | None = None, tables: Sequence[str] | None = None) -> MirrorReport:
-        """Publish every version that is pending now: in this process, or spread over a Spark session's executors."""
+        """Publish every version that is pending now: in this process, or spread over a Spark session's executors.
+
+        Every table is looked at, also one that owes nothing: a foreign commit is found all the same.
+        """
         chosen = None if tables is None else [self._services.reader.table(name) for name in tables]
         if spark is None:
             return self._engine.run(chosen)
@@ -114,12 +122,12 @@ class Lake:
 
     def adopt(self, location: str, name: str) -> Table:
         """Take in a Delta table that others have written, with its history. It stays where it is."""
-        return Table(self, self._services, adopt(self._services, normalise_url(location), name))
+        return Table(self, self._services, adopt(self._services, normalise_url(location, field="location"), name))
 
     def rebuild(self, name: str, to: str | None = None, force: bool = False) -> RebuildReport:
         """Write a table's log again from the ledger: in its place, or, with `to`, elsewhere."""
         entry = self._services.reader.table(name)
-        place = entry.location if to is None else normalise_url(to)
+        place = entry.location if to is None else normalise_url(to, field="to")
         log = DeltaLog(self._services.store_at(place))
         mirrored = self._services.outbox.mirror_head(entry)
         return rebuild_log(self._services.reader, entry, mirrored, log, force=force)
@@ -222,77 +230,6 @@ class Table:
 
     def _commit(self, draft: CommitDraft) -> Committed:
         return self._services.commit([draft])[0]
-
-
-class Transaction:
-    """Commits that stand or fall together. Data files are written at once; the commit comes at the end of the block.
-
-    Where the block raises, nothing is committed and the files it wrote belong to no version.
-    """
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._drafts: dict[str, CommitDraft] = {}
-        self._open = True
-        self.result: tuple[Committed, ...] = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open = False
-        if kind is None:
-            self.result = self._services.commit(list(self._drafts.values()))
-
-    def table(self, name: str) -> TransactionTable:
-        return TransactionTable(self, self._services, self._services.reader.table(name))
-
-    def add(self, draft: CommitDraft) -> None:
-        if not self._open:
-            raise InvalidInputError("this transaction has ended", hint="begin a new one", field="transaction")
-        present = self._drafts.get(draft.table)
-        if present is None:
-            self._drafts[draft.table] = draft
-        elif _is_append(present) and _is_append(draft):
-            self._drafts[draft.table] = merge_appends(present, draft)
-        else:
-            raise InvalidInputError(
-                f"a transaction holds one {present.operation} for table {draft.table!r} already",
-                hint="use one transaction for each, or put both into one operation",
-                field="transaction",
-            )
-
-
-class TransactionTable:
-    """A table inside a transaction: the same verbs, without an answer until the transaction ends."""
-
-    def __init__(self, transaction: Transaction, services: Services, entry: TableEntry) -> None:
-        self._transaction = transaction
-        self._services = services
-        self._entry = entry
-
-    def append(self, data: object) -> None:
-        self._transaction.add(draft_append(self._services, self._entry, self._snapshot(), data))
-
-    def overwrite(self, data: object, where: str | None = None) -> None:
-        self._transaction.add(draft_overwrite(self._services, self._entry, self._snapshot(), data, where))
-
-    def delete(self, where: str | None = None) -> None:
-        draft = draft_delete(self._services, self._entry, self._snapshot(), where)
-        if draft is not None:
-            self._transaction.add(draft)
-
-    def commit(self, actions: Sequence[Action], operation: str = "WRITE", read_version: int | None = None) -> None:
-        self._transaction.add(draft_commit(self._entry, self._snapshot(), actions, operation, read_version, None))
-
-    def _snapshot(self) -> Snapshot:
-        return Snapshot(self._services, self._entry, self._services.reader.state(self._entry))
-
-
-def _is_append(draft: CommitDraft) -> bool:
-    return draft.parameters.get("mode") == "Append"
 
 
 __all__ = ["Lake", "Table", "Transaction", "connect"]

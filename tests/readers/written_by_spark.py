@@ -94,8 +94,28 @@ def partitioned_by_strings(spark: SparkSession, path: str) -> None:
 def partitioned_by_types(spark: SparkSession, path: str) -> None:
     nan, infinity = float("nan"), float("inf")
     rows = [
-        (0, True, 127, 2**63 - 1, 0.1, -0.0, Decimal("0.01"), date(2024, 2, 29), datetime(2024, 3, 10, 2, 30, tzinfo=UTC)),
-        (1, False, -128, -(2**63), nan, nan, Decimal("10.00"), date(1582, 10, 15), datetime(1969, 12, 31, 23, tzinfo=UTC)),
+        (
+            0,
+            True,
+            127,
+            2**63 - 1,
+            0.1,
+            -0.0,
+            Decimal("0.01"),
+            date(2024, 2, 29),
+            datetime(2024, 3, 10, 2, 30, tzinfo=UTC),
+        ),
+        (
+            1,
+            False,
+            -128,
+            -(2**63),
+            nan,
+            nan,
+            Decimal("10.00"),
+            date(1582, 10, 15),
+            datetime(1969, 12, 31, 23, tzinfo=UTC),
+        ),
         (2, None, None, None, infinity, -infinity, None, None, None),
         (3, True, 0, 0, 1e-5, 1e22, Decimal("0.00"), date(9999, 12, 31), datetime(2024, 1, 1, 0, 0, 0, 123456, UTC)),
     ]
@@ -117,7 +137,9 @@ def schema_evolution(spark: SparkSession, path: str) -> None:
     _append(_numbers(spark, 0, 2), path)
     _append(_numbers(spark, 2, 2, "'x' as s", "id / 2 as d", "named_struct('a', id) as st"), path, mergeSchema=True)
     _run(spark, path, "alter table TABLE_ add columns (late date comment 'the day it''s about' after k)")
-    _append(_numbers(spark, 4, 2, "date'2024-01-01' as late", "'y' as s", "1.5D as d", "named_struct('a', id) as st"), path)
+    _append(
+        _numbers(spark, 4, 2, "date'2024-01-01' as late", "'y' as s", "1.5D as d", "named_struct('a', id) as st"), path
+    )
 
 
 @_table(5, plain=True)
@@ -190,7 +212,8 @@ def row_tracking_and_clustering(spark: SparkSession, path: str) -> None:
     _run(
         spark,
         path,
-        "create table TABLE_ (k bigint, s string) using delta cluster by (k) tblproperties (delta.enableRowTracking = true)",
+        "create table TABLE_ (k bigint, s string) using delta cluster by (k) "
+        "tblproperties (delta.enableRowTracking = true)",
         "insert into TABLE_ select id, 'a' from range(10)",
         "insert into TABLE_ select id, 'b' from range(10, 20)",
         "optimize TABLE_",

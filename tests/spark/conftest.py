@@ -53,6 +53,7 @@ def _builder(folder: Path) -> SparkSession.Builder:
         # A handful of rows do not want 200 tasks, nor a log of a dozen files 50.
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     }
     builder = SparkSession.builder.master("local[2]").appName("deltasql tests")
     for name, value in options.items():

@@ -58,7 +58,8 @@ def report_bug(error: Exception, *, as_json: bool) -> int:
         "error": type(error).__name__,
         "error_class": "bug",
         "severity": "critical",
-        "message": f"{type(error).__name__}: {error}",
+        # The first line: a Java error brings a hundred more.
+        "message": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}",
         "hint": f"this is a bug: run it again with {DEBUG_VARIABLE}=1 and report what it prints",
         "field": None,
     }

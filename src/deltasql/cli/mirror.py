@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import signal
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
 
 from deltasql.cli.failures import FAILURE
 from deltasql.cli.options import AsJson, LedgerUrl, TableNames, open_lake
-from deltasql.cli.output import instant, print_json, print_problem, print_table
+from deltasql.cli.output import instant, print_event, print_event_json, print_json, print_problem, print_table
+from deltasql.errors import ConfigError
+from deltasql.events import Sink
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from deltasql.client import Table
 
 app = typer.Typer(name="mirror", help="Publish the ledger's commits to the logs.", invoke_without_command=True)
 
 
+Master = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="Run on Spark: local[*], spark://…", show_default=False)
+]
+
+
 @app.command()
-def once(tables: TableNames = None, ledger: LedgerUrl = None, as_json: AsJson = False) -> None:
+def once(tables: TableNames = None, master: Master = None, ledger: LedgerUrl = None, as_json: AsJson = False) -> None:
     """Publish every version that is pending now.
 
-    Exits 1 where a table could not be published.
+    In this process, or on Spark where --master names one. Exits 1 where a table could not be published.
     """
-    with open_lake(ledger) as lake:
-        report = lake.mirror(tables=tables or None)
+    with open_lake(ledger) as lake, _session(master) as spark:
+        report = lake.mirror(spark, tables=tables or None)
     if as_json:
         print_json({"ok": report.ok, "published": report.published, "tables": report.tables})
     else:
@@ -50,6 +64,54 @@ def once(tables: TableNames = None, ledger: LedgerUrl = None, as_json: AsJson = 
                 )
     if not report.ok:
         raise typer.Exit(FAILURE)
+
+
+@app.command()
+def run(
+    master: Master = None,
+    in_process: Annotated[bool, typer.Option("--in-process", help="Without Spark, in this process.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between looks at the outbox.", min=0.01, max=3600)] = 0.5,
+    look: Annotated[float, typer.Option(help="Seconds between looks at logs that owe nothing.", min=1)] = 60.0,
+    ledger: LedgerUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish for as long as it runs; Ctrl-C or SIGTERM ends it after the versions at hand.
+
+    On Spark (--master, local[*] by default), or with --in-process without. Prints what it does, a line each; with
+    --json a JSON document a line.
+    """
+    if in_process and master is not None:
+        raise ConfigError("both --in-process and --master", hint="give one of them", field="master")
+    ended = Event()
+
+    def end(_number: int, _frame: object) -> None:
+        ended.set()
+
+    signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGTERM, end)
+    said: Sink = print_event_json if as_json else print_event
+    with open_lake(ledger, sink=said) as lake, _session(None if in_process else master or "local[*]") as spark:
+        looked = float("-inf")
+        while True:
+            if time.monotonic() - looked >= look:
+                lake.mirror(spark)
+                looked = time.monotonic()
+            # A quarantined table waits for its operator, and for the next look at everything.
+            elif owing := [table.name for table in lake.owing() if not table.mirror_head().quarantined]:
+                lake.mirror(spark, tables=owing)
+            if ended.wait(interval):
+                return
+
+
+@contextmanager
+def _session(master: str | None) -> Generator[SparkSession | None]:
+    if master is None:
+        yield None
+        return
+    from deltasql.spark.session import spark_session
+
+    with spark_session(master, "deltasql mirror") as spark:
+        yield spark
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltasql.errors import ConfigError
+from deltasql.events import Sink, ignore
 
 if TYPE_CHECKING:
     from deltasql.client import Lake
@@ -37,8 +38,8 @@ def require_ledger(url: str | None) -> str:
     return url
 
 
-def open_lake(url: str | None, *, create: bool = False) -> Lake:
+def open_lake(url: str | None, *, create: bool = False, sink: Sink = ignore) -> Lake:
     """Open the lake. A mistyped URL must not make a new ledger, so only verbs that begin one may `create`."""
     from deltasql.client import connect
 
-    return connect(require_ledger(url), create=create)
+    return connect(require_ledger(url), create=create, sink=sink)

@@ -11,6 +11,8 @@ from typing import cast
 
 import msgspec
 
+from deltasql.events import Event
+
 # What a terminal would obey rather than show, and halves of characters: names and messages may come from anywhere.
 _UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -40,6 +42,25 @@ def print_problem(message: str, hint: str | None) -> None:
     sys.stderr.write(f"error: {printable(message)}\n")
     if hint:
         sys.stderr.write(f"next: {printable(hint)}\n")
+
+
+def print_event(event: Event) -> None:
+    """What happened, as one line with its time."""
+    fields = msgspec.to_builtins(event)
+    words = ", ".join(f"{name} {_cell(value)}" for name, value in fields.items() if name != "table")
+    now = datetime.now(UTC).strftime("%H:%M:%S")
+    print_line(f"{now} {printable(event.table)}: {_spaced(type(event).__name__)}, {words}")
+
+
+def print_event_json(event: Event) -> None:
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    document = {"at": at, "event": type(event).__name__, **msgspec.to_builtins(event)}
+    print_line(msgspec.json.encode(document).decode())
+
+
+def _spaced(name: str) -> str:
+    """`VersionsPublished` as `versions published`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", name).lower()
 
 
 def print_fields(fields: Mapping[str, object]) -> None:

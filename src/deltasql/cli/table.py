@@ -10,10 +10,10 @@ import typer
 
 from deltasql.cli.options import MAX_NUMBER, AsJson, LedgerUrl, TableName, open_lake
 from deltasql.cli.output import instant, print_fields, print_json, print_line, print_table
-from deltasql.errors import ConfigError, InvalidInputError, MalformedLogError, SchemaError
+from deltasql.errors import ConfigError, InvalidInputError
 
 if TYPE_CHECKING:
-    from deltasql.protocol.schema import DataType, StructType
+    from deltasql.protocol.schema import DataType
 
 app = typer.Typer(name="table", help="Make, list and look into tables.", invoke_without_command=True)
 
@@ -223,23 +223,13 @@ def _published(version: int) -> int | None:
     return None if version < 0 else version
 
 
-def _read_schema(given: str) -> StructType:
-    from deltasql.protocol.schema import parse_schema
-
+def _read_schema(given: str) -> str:
     try:
-        text = given if given.lstrip().startswith("{") else Path(given).read_text("utf-8")
-        return parse_schema(text)
+        return given if given.lstrip().startswith("{") else Path(given).read_text("utf-8")
     except (OSError, ValueError) as error:
         raise InvalidInputError(
             f"the schema {given:.100} cannot be read: {error}",
             hint='give a file, or JSON such as {"type":"struct","fields":[…]}',
-            field="schema",
-        ) from error
-    except MalformedLogError as error:
-        # That is what a broken log is told; here somebody typed it.
-        raise SchemaError(
-            error.message,
-            hint='give {"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}',
             field="schema",
         ) from error
 

@@ -227,6 +227,10 @@ class TxnLogReader(Protocol):
 class Outbox(Protocol):
     """The debts to publish, and who is paying them."""
 
+    def tables_owing(self) -> list[TableEntry]:
+        """The tables with versions still to be published, by name."""
+        ...
+
     def mirror_head(self, table: TableEntry) -> MirrorHead: ...
 
     def unpublished(self, table: TableEntry, limit: int) -> list[int]:

@@ -23,6 +23,11 @@ class SqlOutbox:
         self._holder = str(uuid.uuid4())
         self._host = socket.gethostname()
 
+    def tables_owing(self) -> list[TableEntry]:
+        with self._ledger.read() as session:
+            rows = session.rows(sql.SELECT_TABLES_OWING)
+        return [TableEntry(table_id=row[0], name=row[1], location=row[2]) for row in rows]
+
     def mirror_head(self, table: TableEntry) -> MirrorHead:
         with self._ledger.read() as session:
             return _mirror_head(session, table)

@@ -115,6 +115,10 @@ SELECT_STATUS = (
 SELECT_UNPUBLISHED = (
     "SELECT version FROM dl_mirror_status WHERE table_id = ? AND state <> 'SUCCESS' ORDER BY version LIMIT ?"
 )
+SELECT_TABLES_OWING = (
+    f"SELECT {TABLE_COLUMNS} FROM dl_tables t WHERE EXISTS "
+    "(SELECT 1 FROM dl_mirror_status s WHERE s.table_id = t.table_id AND s.state <> 'SUCCESS') ORDER BY name"
+)
 MARK_PUBLISHED = (
     "UPDATE dl_mirror_status SET state = 'SUCCESS', attempts = attempts + 1, attempted_at = ?, published_at = ?, "
     "error_class = NULL, error = NULL WHERE table_id = ? AND version = ? AND state <> 'SUCCESS'"

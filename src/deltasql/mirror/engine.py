@@ -122,8 +122,10 @@ class MirrorEngine:
 
     def record_foreign(self, table: TableEntry, before: int, head: int, foreign: Foreign) -> TableReport:
         """Stop the table until an operator decides."""
+        known = self._outbox.mirror_head(table).quarantined
         self._outbox.quarantine(table, foreign.version, foreign.reason)
-        self._sink(TableQuarantined(table=table.name, version=foreign.version, reason=foreign.reason))
+        if not known:
+            self._sink(TableQuarantined(table=table.name, version=foreign.version, reason=foreign.reason))
         return self.report(table, "quarantined", before, head, foreign.reason)
 
     def record_failure(self, table: TableEntry, before: int, head: int, failure: Failure) -> TableReport:

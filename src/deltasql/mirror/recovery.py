@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from deltasql.errors import ForeignCommitError, TableExistsError
+from deltasql.errors import ForeignCommitError, NotFoundError, TableExistsError
 from deltasql.ledger.contracts import MirrorHead, TableEntry, TxnLogReader
 from deltasql.log.target import Published
 from deltasql.log.writer import DeltaLog
@@ -37,6 +37,12 @@ def rebuild_log(
     In the table's own place, missing files come back and right ones are left alone. A file with other bytes is
     refused, or with `force` moved aside and written anew. Elsewhere, a log that is not empty needs `force`.
     """
+    if mirrored.published_version < 0:
+        raise NotFoundError(
+            f"table {table.name!r} has no published version yet",
+            hint="publish first: deltasql mirror once",
+            field="table",
+        )
     in_place = log.url == table.location
     last = mirrored.published_version
     present = log.versions()

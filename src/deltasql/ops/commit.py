@@ -30,7 +30,7 @@ def draft_commit(
         if isinstance(action, AddFile | AddCdcFile):
             _check_file(action, field, partitioned)
         if isinstance(action, AddFile) and action.stats is not None:
-            load_object(action.stats.encode(), source=f"{field}.stats")
+            load_object(action.stats, source=f"{field}.stats")
     removed = frozenset((action.path, action.dv_id) for action in actions if isinstance(action, RemoveFile))
     return CommitDraft(
         table=entry.name,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from deltasql.errors import InvalidInputError, SchemaError, TableExistsError
+from deltasql.errors import InvalidInputError, MalformedLogError, SchemaError, StorageError, TableExistsError
 from deltasql.ledger.contracts import CommitDraft
 from deltasql.ledger.registry import check_name
 from deltasql.ops.services import Services
@@ -28,6 +28,8 @@ from deltasql.protocol.schema import (
     schema_string,
 )
 from deltasql.storage.base import ObjectStore
+
+_EXAMPLE = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 
 
 def draft_create(
@@ -79,7 +81,10 @@ def _schema(schema: object) -> StructType:
     if isinstance(schema, pa.Schema):
         return schema_from_arrow(schema)
     if isinstance(schema, str):
-        return parse_schema(schema)
+        try:
+            return parse_schema(schema)
+        except MalformedLogError as error:
+            raise SchemaError(error.message, hint=f"give a Delta schema as JSON: {_EXAMPLE}", field="schema") from error
     raise InvalidInputError(
         f"a schema of type {type(schema).__name__} is not understood",
         hint="give a pyarrow.Schema, a Delta schema string, or a deltasql StructType",
@@ -124,5 +129,9 @@ def _check_location(store: ObjectStore, location: str) -> None:
         )
     # Better told now than by the first append: whether anything can be written there at all.
     probe = f"_deltasql_probe-{uuid.uuid4().hex}"
-    store.put(probe, b"")
-    store.delete(probe)
+    try:
+        store.put(probe, b"")
+        store.delete(probe)
+    except StorageError as error:
+        hint = error.hint or "make sure the place exists and this process may write there"
+        raise type(error)(f"{location} cannot be written: {error.message}", hint=hint, field="location") from error

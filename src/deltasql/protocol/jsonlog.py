@@ -106,7 +106,7 @@ def decode_action(line: bytes, *, source: str = "action") -> Action:
     return decoder(_Fields(cast("_Json", value), f"{source}: {name}"))
 
 
-def load_object(text: bytes, *, source: str) -> _Json:
+def load_object(text: bytes | str, *, source: str) -> _Json:
     """A JSON object, or a typed error. Duplicate keys are refused: readers disagree on which one counts."""
     try:
         value = orjson.loads(text)

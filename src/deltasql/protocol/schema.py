@@ -85,7 +85,7 @@ DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
 
 def parse_schema(text: str) -> StructType:
     """The schema of a `schemaString`."""
-    parsed = _parse_type(load_object(text.encode(), source="schemaString"), "schema", 0)
+    parsed = _parse_type(load_object(text, source="schemaString"), "schema", 0)
     if not isinstance(parsed, StructType):
         raise _bad("schema", "the outermost type must be a struct")
     return parsed

@@ -49,6 +49,9 @@ def mirror_on_spark(
 ) -> MirrorReport:
     """Publish every version that is pending now, each table's on an executor."""
     chosen = list(services.reader.tables() if tables is None else tables)
+    if len(chosen) == 1 and len(services.outbox.unpublished(chosen[0], settings.batch_size + 1)) <= settings.batch_size:
+        # A task would cost more than the work.
+        return engine.run(chosen)
     reports: dict[str, TableReport] = {}
     runs: list[_Run] = []
     for table in chosen:

@@ -16,6 +16,7 @@ from deltasql.errors import (
     StoragePermissionError,
     StorageUnavailableError,
 )
+from deltasql.storage.keys import NOT_FOUND_HINT
 
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -29,6 +30,7 @@ _PASSING = {
     errno.ESTALE,
     errno.ETIMEDOUT,
 }
+_LOOK = "the store's own words above say why; put that right, then try again"
 _HINTS = {
     errno.ENOTDIR: "a part of this path is a file; choose another root, or move that file away",
     errno.EISDIR: "a folder has this name; choose another root, or move that folder away",
@@ -52,12 +54,12 @@ def classify(error: BaseException, key: str) -> StorageError:
     happened or not.
     """
     if isinstance(error, FileNotFoundError):  # obstore raises it too, without an errno
-        return ObjectNotFoundError(f"{key!r} does not exist")
+        return ObjectNotFoundError(f"{key!r} does not exist", hint=NOT_FOUND_HINT)
     if isinstance(error, OSError):
         return _from_errno(error, key)
     if isinstance(error, obstore_errors.BaseError):
         return _from_obstore(error, key)
-    return StorageError(f"{key!r}: {type(error).__name__}: {error}")
+    return StorageError(f"{key!r}: {type(error).__name__}: {error}", hint=_LOOK)
 
 
 def http_status(error: obstore_errors.BaseError) -> int | None:
@@ -75,7 +77,7 @@ def _from_errno(error: OSError, key: str) -> StorageError:
         return StorageFullError(message, hint="make room on the disk, or raise the quota")
     if code in _PASSING:
         return StorageUnavailableError(message, hint="try again")
-    return StorageError(message, hint=_HINTS.get(code))
+    return StorageError(message, hint=_HINTS.get(code, _LOOK))
 
 
 def _folder(error: OSError) -> str:

@@ -8,6 +8,8 @@ from uuid import uuid4
 from deltasql.errors import InvalidInputError
 
 # What a path in a URL may hold unescaped (RFC 3986). Escaping less helps Hadoop, which does not unescape.
+NOT_FOUND_HINT = "check the name; if it was there, find out what removed it: the store's own rules, or another process"
+
 URL_SAFE = "!$&'()*+,;=:@~"
 
 _TEMPORARY = re.compile(r"\.deltasql-[0-9a-f]{32}\.tmp")

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from deltasql.errors import InvalidInputError, ObjectNotFoundError, StorageError, StorageUnavailableError
 from deltasql.storage.base import ObjectMeta
 from deltasql.storage.failures import classify
-from deltasql.storage.keys import URL_SAFE, check_key, check_prefix, is_temporary, temporary_name
+from deltasql.storage.keys import NOT_FOUND_HINT, URL_SAFE, check_key, check_prefix, is_temporary, temporary_name
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _ABSENT = (FileNotFoundError, NotADirectoryError)  # the second: a part of the key is itself a file
@@ -58,7 +58,7 @@ class LocalFiles:
             with open(path, "rb") as file:
                 return file.read()
         except _ABSENT as error:
-            raise ObjectNotFoundError(f"{key!r} does not exist") from error
+            raise ObjectNotFoundError(f"{key!r} does not exist", hint=NOT_FOUND_HINT) from error
         except OSError as error:
             raise classify(error, key) from error
 

@@ -42,15 +42,23 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStor
     return store.at("/".join(folders)) if folders else store
 
 
-def normalise_url(url: str) -> str:
+def normalise_url(url: str, *, field: str = "root") -> str:
     """The one way to write this folder: absolute, percent-encoded, without a trailing slash.
 
-    Nothing of the input but its scheme is repeated in an error: a URL may hold credentials.
+    Nothing of the input but its scheme is repeated in an error: a URL may hold credentials. `field` is what the
+    caller calls it.
     """
+    try:
+        return _normalise(url)
+    except ConfigError as error:
+        raise ConfigError(error.message, hint=error.hint, field=field) from None
+
+
+def _normalise(url: str) -> str:
     if not url.strip():
-        raise _bad("the root is empty")
+        raise _bad("the place is empty")
     if "\0" in url:
-        raise _bad("the root has a NUL character")
+        raise _bad("the place has a NUL character")
     found = _URL.fullmatch(url)
     if found is None:
         return file_url(_absolute(url))
@@ -112,7 +120,7 @@ def _normalise_memory(rest: str) -> str:
     try:
         return join_url(f"memory://{name}", *_decoded(path))
     except InvalidInputError:
-        raise _bad("the root is not valid Unicode") from None
+        raise _bad("the place is not valid Unicode") from None
 
 
 def _decoded(path: str) -> list[str]:
@@ -120,7 +128,7 @@ def _decoded(path: str) -> list[str]:
     try:
         raw = path.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise _bad("the root is not valid Unicode") from None
+        raise _bad("the place is not valid Unicode") from None
     names = [os.fsdecode(unquote_to_bytes(name)) for name in raw.split(b"/") if name]
     if any(name in {".", ".."} or "/" in name or "\0" in name for name in names):
         raise _bad("a URL must not hold '.', '..', an escaped slash or NUL", hint="write the path out")
@@ -134,7 +142,7 @@ def _absolute(path: str) -> Path:
         os.fsencode(path)
         absolute = os.path.abspath(path)  # noqa: PTH100 (resolve() would follow symbolic links)
     except UnicodeEncodeError:
-        raise _bad("the root is not valid Unicode") from None
+        raise _bad("the place is not valid Unicode") from None
     except OSError as error:
         raise _bad("the working folder is gone", hint="give an absolute path") from error
     absolute = "/" + absolute.lstrip("/")  # POSIX lets two slashes at the start stand

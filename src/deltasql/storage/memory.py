@@ -13,7 +13,7 @@ import msgspec
 
 from deltasql.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
 from deltasql.storage.base import ObjectMeta
-from deltasql.storage.keys import URL_SAFE, check_key, check_prefix
+from deltasql.storage.keys import NOT_FOUND_HINT, URL_SAFE, check_key, check_prefix
 
 Operation = Literal["get", "head", "put", "put_if_absent", "list", "delete", "rename", "sync"]
 
@@ -154,7 +154,7 @@ class MemoryStore:
     def _existing(self, contents: _Contents, key: str) -> _Object:
         found = contents.objects.get(self._folder + key)
         if found is None:
-            raise ObjectNotFoundError(f"{key!r} does not exist")
+            raise ObjectNotFoundError(f"{key!r} does not exist", hint=NOT_FOUND_HINT)
         return found
 
 

@@ -56,6 +56,15 @@ def test_every_commit_leaves_a_debt(ledger: LedgerUnderTest, table: TableEntry) 
     assert (first.bytes, first.sha256) == (len(commit.encode() or b""), commit.sha256)
 
 
+def test_tables_that_owe_are_named(ledger: LedgerUnderTest, table: TableEntry) -> None:
+    paid, other = ledger.create("paid"), ledger.create("other")
+    lease = hold(ledger.outbox, paid)
+    ledger.outbox.mark_published(paid, lease, [0])
+    assert ledger.outbox.tables_owing() == [other, table]
+    ledger.outbox.mark_failed(other, 0, "transient", "503")
+    assert ledger.outbox.tables_owing() == [other, table]
+
+
 def test_what_is_published_is_no_debt_any_more(ledger: LedgerUnderTest, table: TableEntry) -> None:
     lease = hold(ledger.outbox, table)
     ledger.set_clock(2_000)

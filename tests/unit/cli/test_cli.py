@@ -52,6 +52,7 @@ USES = {
     "table history": ("table", "history", "t"),
     "table append": ("table", "append", "t", __file__),
     "mirror once": ("mirror", "once"),
+    "mirror run": ("mirror", "run", "--in-process"),
     "mirror status": ("mirror", "status"),
     "adopt": ("adopt", "nowhere", "--name", "a"),
     "rebuild": ("rebuild", "t"),

@@ -23,7 +23,7 @@ class TestWrongInput:
             (("--schema", '{"type":"struct","type":"struct","fields":[]}'), "stands twice"),
             (("--schema", "missing.json"), "missing.json"),
             (("--schema", "."), "cannot be read"),
-            (("--schema", '{"type":"\udcff"}'), "cannot be read"),
+            (("--schema", '{"type":"\udcff"}'), "not JSON"),
             (("--schema", '{"type":"array"}'), "type"),
             (("--schema", SCHEMA, "--property", "novalue"), "'novalue' is no property"),
             (("--schema", SCHEMA, "--property", "=1"), "no property"),

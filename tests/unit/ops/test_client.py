@@ -115,6 +115,8 @@ Refused = Callable[[Lake], object]
 CREATIONS: list[tuple[str, Refused, type[DeltaSqlError], str]] = [
     ("taken", lambda lake: lake.create_table("sales.orders", SCHEMA), TableExistsError, "name"),
     ("no schema", lambda lake: lake.create_table("t", 7), InvalidInputError, "schema"),  # pyright: ignore
+    ("no JSON", lambda lake: lake.create_table("t", "{"), SchemaError, "schema"),
+    ("half a character", lambda lake: lake.create_table("t", '{"type":"\ud800"}'), SchemaError, "schema"),
     ("no columns", lambda lake: lake.create_table("t", pa.schema([])), SchemaError, "schema"),
     ("unsigned", lambda lake: lake.create_table("t", pa.schema([("u", pa.uint8())])), SchemaError, "u"),
     ("partition", lambda lake: lake.create_table("t", SCHEMA, partition_by=["x"]), SchemaError, "partition_by"),
@@ -406,6 +408,7 @@ COMMITS: list[tuple[str, list[object], type[DeltaSqlError]]] = [
     ("negative size", [add(size=-1)], InvalidInputError),
     ("huge size", [add(size=2**63)], InvalidInputError),
     ("statistics", [add(stats="{")], MalformedLogError),
+    ("half a character in statistics", [add(stats='{"a":"\ud800"}')], MalformedLogError),
     ("partition values", [add(partition_values={})], InvalidInputError),
     ("twice", [add(), add()], InvalidInputError),
     ("commitInfo", [CommitInfo({})], InvalidInputError),

@@ -19,6 +19,10 @@ class MemoryOutbox:
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
 
+    def tables_owing(self) -> list[TableEntry]:
+        entries = sorted((table.entry for table in self._contents.tables()), key=lambda entry: entry.name)
+        return [entry for entry in entries if self.unpublished(entry, 1)]
+
     def mirror_head(self, table: TableEntry) -> MirrorHead:
         return self._contents.table(table).mirror
 
