@@ -58,9 +58,9 @@ def demo(
     master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]",
     as_json: AsJson = False,
 ) -> None:
-    """Show the main job: PySpark writes, SQL commits, the mirror publishes, four foreign readers agree.
+    """Show the main job, end to end, on this machine.
 
-    Makes a SQLite ledger and a local warehouse in a folder of its own; running it again starts over.
+    PySpark writes, SQL commits, the mirror publishes, and four foreign readers agree with the ledger. Makes a SQLite ledger and a local warehouse in a folder of its own; running it again starts over.
     """
     from deltasql.cli.demo_readers import READERS, require_readers, with_delta
     from deltasql.client import connect

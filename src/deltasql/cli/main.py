@@ -23,7 +23,7 @@ from deltasql.version import __version__
 app = typer.Typer(
     name="deltasql",
     help="Delta Lake tables whose transaction log is a SQL database.",
-    epilog="Every verb takes --ledger URL (or DELTASQL_LEDGER) and --json. Exit codes: 0 good, 1 findings or failure, "
+    epilog="Verbs take --ledger URL (or DELTASQL_LEDGER) and --json. Exit codes: 0 good, 1 findings or failure, "
     "2 wrong use.",
     invoke_without_command=True,
     add_completion=False,

@@ -75,9 +75,9 @@ def run(
     ledger: LedgerUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish for as long as it runs; Ctrl-C or SIGTERM ends it after the versions at hand.
+    """Publish for as long as it runs.
 
-    On Spark (--master, local[*] by default), or with --in-process without. Prints what it does, a line each; with
+    Ctrl-C or SIGTERM ends it after the versions at hand. On Spark (--master, local[*] by default), or with --in-process without. Prints what it does, a line each; with
     --json a JSON document a line.
     """
     if in_process and master is not None:
