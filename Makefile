@@ -4,10 +4,10 @@ VENV := .venv
 STAMP := $(VENV)/.setup-done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check lock clean
+.PHONY: help setup demo test test-full bench bench-check check lock clean
 
 help: ## List what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make the environment in .venv (instant when nothing changed)
 
@@ -23,6 +23,12 @@ test: setup ## Run the tests, all but the slow ones (Spark needs Java 17 or newe
 
 test-full: setup ## Run every test, the slow ones too
 	@tools/test --full
+
+bench: setup ## Measure beside peers; results are kept in bench/results (an idle machine, please)
+	@$(VENV)/bin/python -m bench.spark_write
+
+bench-check: setup ## Hold the kept results against the bars
+	@$(VENV)/bin/python -m bench.check
 
 check: setup ## Format, lint, types, layers, file sizes
 	@tools/check

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -17,6 +18,7 @@ from deltasql.mirror.recovery import RebuildReport, rebuild_log
 from deltasql.ops.adopt import adopt
 from deltasql.ops.commit import draft_commit
 from deltasql.ops.create import draft_create
+from deltasql.ops.leftovers import SAFE_AGE, Leftover, find_leftovers
 from deltasql.ops.services import Services, open_services
 from deltasql.ops.snapshot import Snapshot, Timestamp, snapshot_at
 from deltasql.ops.transaction import Transaction
@@ -195,6 +197,10 @@ class Table:
         """
         return self._commit(draft_commit(self._entry, self.snapshot(), actions, operation, read_version, token))
 
+    def version_of(self, token: str) -> int | None:
+        """The version that was committed with this token: how a Spark job's caller finds what it wrote."""
+        return self._services.reader.version_of(self._entry, token)
+
     def checkpoint(self) -> int:
         """Write a checkpoint now, at the published head, and return its version."""
         return self._lake.checkpoint(self.name)
@@ -219,6 +225,14 @@ class Table:
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The commits, newest first."""
         return self._services.reader.history(self._entry, limit)
+
+    def leftovers(self, older_than: timedelta = SAFE_AGE) -> list[Leftover]:
+        """The data files in the table's folder that no version refers to, such as those of a write that failed.
+
+        They may be removed, once they are older than any write that may still be at work: its files, too, are
+        referred to by nothing until it commits. That is why only those of a week ago or more are listed at first.
+        """
+        return find_leftovers(self._services, self._entry, older_than)
 
     def mirror_head(self) -> MirrorHead:
         """How far this table's log has come."""

@@ -60,7 +60,8 @@ def demo(
 ) -> None:
     """Show the main job, end to end, on this machine.
 
-    PySpark writes, SQL commits, the mirror publishes, and four foreign readers agree with the ledger. Makes a SQLite ledger and a local warehouse in a folder of its own; running it again starts over.
+    PySpark writes, SQL commits, the mirror publishes, and four foreign readers agree with the ledger. Makes a SQLite
+    ledger and a local warehouse in a folder of its own; running it again starts over.
     """
     from deltasql.cli.demo_readers import READERS, require_readers, with_delta
     from deltasql.client import connect

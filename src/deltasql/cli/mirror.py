@@ -77,8 +77,8 @@ def run(
 ) -> None:
     """Publish for as long as it runs.
 
-    Ctrl-C or SIGTERM ends it after the versions at hand. On Spark (--master, local[*] by default), or with --in-process without. Prints what it does, a line each; with
-    --json a JSON document a line.
+    Ctrl-C or SIGTERM ends it after the versions at hand. On Spark (--master, local[*] by default), or with
+    --in-process without. Prints what it does, a line each; with --json a JSON document a line.
     """
     if in_process and master is not None:
         raise ConfigError("both --in-process and --master", hint="give one of them", field="master")

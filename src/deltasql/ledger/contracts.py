@@ -195,6 +195,10 @@ class TxnLogReader(Protocol):
         """The newest version not after `timestamp` (milliseconds)."""
         ...
 
+    def version_of(self, table: TableEntry, token: str) -> int | None:
+        """The version that was committed with this token; None where there is none."""
+        ...
+
     def files(self, table: TableEntry, version: int, *, batch_size: int = 20_000) -> Iterator[pa.Table]:
         """The active files as Arrow tables of `protocol.files.FILES`."""
         ...

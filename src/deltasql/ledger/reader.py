@@ -13,6 +13,7 @@ from deltasql.ledger import statements as sql
 from deltasql.ledger.arrow import files_table, tombstones_table
 from deltasql.ledger.contracts import LIVE, HistoryEntry, RecordedCommit, TableEntry, TableHead, TableState
 from deltasql.ledger.engine import Ledger, Session
+from deltasql.ledger.records import check_text
 from deltasql.ledger.refusals import no_table, no_version
 from deltasql.ledger.registry import list_tables, require_table
 from deltasql.ledger.rows import (
@@ -77,6 +78,13 @@ class SqlTxnLogReader:
             if row is None:
                 raise _no_version(session, table, f"version as of {timestamp} ms")
             return int(row[0])
+
+    def version_of(self, table: TableEntry, token: str) -> int | None:
+        check_text(token, "token")
+        with self._ledger.read() as session:
+            _head(session, table)
+            row = session.row(sql.SELECT_TOKEN, (table.table_id, token))
+            return None if row is None else int(row[0])
 
     def files(self, table: TableEntry, version: int, *, batch_size: int = 20_000) -> Iterator[pa.Table]:
         statement = sql.select_alive(ADD, _FILE_COLUMNS)

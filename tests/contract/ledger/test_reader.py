@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltasql.errors import VersionNotFoundError
+from deltasql.errors import InvalidInputError, VersionNotFoundError
 from deltasql.ledger.contracts import LIVE
 from deltasql.protocol.actions import AddFile, CommitInfo, DeletionVector, TableProtocol
 from deltasql.protocol.files import FILES, TOMBSTONES
@@ -62,6 +62,21 @@ def test_a_time_leads_to_the_newest_version_not_after_it(ledger: LedgerUnderTest
     for time in (999, 0, -5):
         with pytest.raises(VersionNotFoundError, match=f"as of {time} ms"):
             ledger.reader.version_at(table, time)
+
+
+def test_a_token_leads_to_its_version(ledger: LedgerUnderTest) -> None:
+    table, other = ledger.create("t"), ledger.create("u")
+    ledger.append(table, add("a"))
+    assert ledger.append(table, add("b"), token="it's mine") == 2
+    ledger.append(table, add("c"))
+    ledger.append(table, add("d"), token="it's mine")  # was committed already
+    assert ledger.reader.version_of(table, "it's mine") == 2
+    assert ledger.reader.version_of(table, "It's mine") is None
+    assert ledger.reader.version_of(other, "it's mine") is None
+    for token in ("", "\ud800"):
+        with pytest.raises(InvalidInputError) as caught:
+            ledger.reader.version_of(table, token)
+        assert caught.value.field == "token"
 
 
 def test_a_file_row_holds_what_the_action_said(ledger: LedgerUnderTest) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from deltasql.ledger.contracts import HistoryEntry, MirrorState, RecordedCommit, TableEntry, TableHead, TableState
 from deltasql.ledger.memory.tables import Contents
+from deltasql.ledger.records import check_text
 from deltasql.ledger.refusals import no_table, no_version
 from deltasql.ledger.registry import check_name
 from deltasql.protocol.actions import (
@@ -56,6 +57,11 @@ class MemoryTxnLogReader:
         if not versions:
             raise no_version(table, f"version as of {timestamp} ms", found.first, found.head)
         return versions[-1]
+
+    def version_of(self, table: TableEntry, token: str) -> int | None:
+        check_text(token, "token")
+        found = self._contents.table(table).tokens.get(token)
+        return None if found is None else found.version
 
     def files(self, table: TableEntry, version: int, *, batch_size: int = 20_000) -> Iterator[pa.Table]:
         files = self._contents.table(table).at(version).files
