@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from deltasql.config import MirrorSettings
     from deltasql.errors import ConflictError, DeltaSqlError
     from deltasql.ledger.contracts import Outbox, TxnLogReader, TxnLogWriter
+    from deltasql.ledger.memory import MemoryLedger
     from deltasql.ledger.reader import SqlTxnLogReader
     from deltasql.ledger.writer import SqlTxnLogWriter
+    from deltasql.log.memory import MemoryTarget
     from deltasql.log.target import MirrorTarget
     from deltasql.mirror.engine import MirrorEngine
     from deltasql.ops.transaction import Transaction
     from deltasql.outcomes import Committed, Conflict
     from deltasql.storage.base import ObjectStore
+    from deltasql.storage.memory import MemoryStore
 
 _HOMES = {
     "Committed": "deltasql.outcomes",
@@ -30,6 +33,9 @@ _HOMES = {
     "ConflictError": "deltasql.errors",
     "DeltaSqlError": "deltasql.errors",
     "Lake": "deltasql.client",
+    "MemoryLedger": "deltasql.ledger.memory",
+    "MemoryStore": "deltasql.storage.memory",
+    "MemoryTarget": "deltasql.log.memory",
     "MirrorEngine": "deltasql.mirror.engine",
     "MirrorSettings": "deltasql.config",
     "MirrorTarget": "deltasql.log.target",
@@ -52,6 +58,9 @@ __all__ = [
     "ConflictError",
     "DeltaSqlError",
     "Lake",
+    "MemoryLedger",
+    "MemoryStore",
+    "MemoryTarget",
     "MirrorEngine",
     "MirrorSettings",
     "MirrorTarget",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -94,8 +95,8 @@ def agree(reader: Reader, logs: list[Log]) -> int:
         head = max(log.expected)
         for version in (*log.expected, None):
             count += 1
-            problem = _problem(reader, log.location, version, log.expected[head if version is None else version])
-            if problem is not None:
+            read = partial(reader.read, log.location, version)
+            if problem := _problem(read, log.expected[head if version is None else version]):
                 at = "head" if version is None else f"version {version}"
                 problems.append(f"{reader.name}, {log.location}, {at}: {problem}")
     if problems:
@@ -103,9 +104,28 @@ def agree(reader: Reader, logs: list[Log]) -> int:
     return count
 
 
-def _problem(reader: Reader, location: str, version: int | None, expected: pa.Table) -> str | None:
+def find_every_value(reader: Reader, log: Log) -> int:
+    """Look for each value of each column at the head. Returns how many were looked for, `DisagreementError` as above."""
+    rows = log.expected[max(log.expected)]
+    count = 0
+    problems: list[str] = []
+    for field in rows.schema:
+        present = rows[field.name].to_pylist()
+        # NaN is no value to look for: engines differ on what it equals.
+        for value in dict.fromkeys(value for value in present if value is not None and value == value):
+            count += 1
+            expected = rows.filter(pa.array([each == value for each in present], pa.bool_()))
+            find = partial(reader.find, log.location, field.name, field.type, value)
+            if problem := _problem(find, expected):
+                problems.append(f"{reader.name}, {log.location}, {field.name} = {value!r}: {problem}")
+    if problems:
+        raise DisagreementError("\n".join(problems))
+    return count
+
+
+def _problem(read: Callable[[], pa.Table], expected: pa.Table) -> str | None:
     try:
-        found = reader.read(location, version)
+        found = read()
     except Exception as error:  # noqa: BLE001 (an engine may raise anything; all of it is a disagreement)
         return f"{type(error).__name__}: {error}"
     return difference(normalise(found), expected)

@@ -207,7 +207,7 @@ def change_data_feed(spark: SparkSession, path: str) -> None:
     )
 
 
-@_table(5)
+@_table(6)
 def row_tracking_and_clustering(spark: SparkSession, path: str) -> None:
     _run(
         spark,
@@ -217,6 +217,7 @@ def row_tracking_and_clustering(spark: SparkSession, path: str) -> None:
         "insert into TABLE_ select id, 'a' from range(10)",
         "insert into TABLE_ select id, 'b' from range(10, 20)",
         "optimize TABLE_",
+        "delete from TABLE_ where k < 15",
         "alter table TABLE_ cluster by none",
     )
 

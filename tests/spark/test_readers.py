@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from readers.agreement import Lakes, agree, versions_to_read
+from readers.agreement import Lakes, agree, find_every_value, versions_to_read
 from readers.engines import DeltaSpark
 from readers.tables import CASES
 
@@ -20,6 +20,11 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Lakes:
 @pytest.mark.parametrize("case", CASES)
 def test_reads_every_version_as_the_ledger_has_it(case: str, lakes: Lakes, spark: SparkSession) -> None:
     assert agree(DeltaSpark(spark), lakes(case)) == versions_to_read(case)
+
+
+def test_finds_every_value_by_the_statistics(lakes: Lakes, spark: SparkSession) -> None:
+    commits_only, _ = lakes("all_primitives")
+    assert find_every_value(DeltaSpark(spark), commits_only) == 96
 
 
 def test_no_version_is_left_out() -> None:

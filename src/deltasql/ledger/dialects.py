@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
@@ -22,6 +23,7 @@ _EXAMPLES = "give one like sqlite:///lake.db (a relative path) or sqlite:////dat
 
 # How long a writer waits for another one's lock before the caller hears of it.
 LOCK_TIMEOUT_SECONDS = 30.0
+_RETRY_SECONDS = 0.005
 
 
 class Dialect(Protocol):
@@ -107,8 +109,8 @@ class SqliteDialect:
                 check_same_thread=False,
                 cached_statements=256,
             )
-            # FULL: a commit that was acknowledged survives the loss of power. The default of WAL would not promise it.
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_wal(connection)
+            # A commit that was acknowledged survives the loss of power. The default of WAL would not promise it.
             connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error as error:
             if connection is not None:
@@ -146,6 +148,20 @@ class SqliteDialect:
                 return LedgerFullError(text, hint=f"free space on the disk that holds {self.path}, then try again")
             case _:
                 return LedgerError(text, hint="the transaction was rolled back; the code above says why")
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Choose write-ahead logging. Of several processes that do so first, SQLite sends all but one away at once."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def _can_name_a_file(path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -15,6 +15,7 @@ from deltasql.outcomes import Committed
 from deltasql.protocol.actions import (
     ACTION_TYPES,
     Action,
+    AddFile,
     CommitInfo,
     DeletionVector,
     Metadata,
@@ -30,6 +31,10 @@ _KINDS = (*ACTION_TYPES.values(), UnknownAction)
 
 # Integers of the protocol that have 32 bits; all others have 64.
 _NARROW = frozenset({"offset", "size_in_bytes", "min_reader_version", "min_writer_version"})
+_INTEGERS = {
+    kind: tuple(field.name for field in msgspec.structs.fields(kind) if int in (field.type, *get_args(field.type)))
+    for kind in (*_KINDS, DeletionVector)
+}
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -102,16 +107,15 @@ def _checked(table: str, place: int, action: Action) -> Action:
     return copied
 
 
-def number_problem(action: msgspec.Struct) -> str | None:
+def number_problem(action: Action | DeletionVector) -> str | None:
     """Which integer is too large for the protocol, in words, or None."""
-    for name in action.__struct_fields__:
-        value = getattr(action, name)
-        if isinstance(value, int):
-            bits = 32 if name in _NARROW else 64
-            if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-                return f"{name} {value} does not fit into {bits} bits"
-        elif isinstance(value, DeletionVector) and (problem := number_problem(value)):
-            return f"deletion vector: {problem}"
+    for name in _INTEGERS[type(action)]:
+        value: int | None = getattr(action, name)
+        limit = 2**31 if name in _NARROW else 2**63
+        if value is not None and not -limit <= value < limit:
+            return f"{name} {value} does not fit into {limit.bit_length()} bits"
+    if isinstance(action, AddFile | RemoveFile) and action.deletion_vector is not None:
+        return number_problem(action.deletion_vector)
     return None
 
 

@@ -57,11 +57,11 @@ class RowWriter:
         self._adds: list[AddFile] = []
 
     def write(self, rows: pa.Table) -> None:
-        for values, part in split_by_partition(rows, self._schema, self._metadata.partition_columns):
-            if part.num_rows == 0:
-                continue
+        parts = list(split_by_partition(rows, self._schema, self._metadata.partition_columns))
+        for values, part in parts:
             waiting = self._waiting.setdefault(tuple(values.values()), _Waiting(values))
-            waiting.add(part)
+            # A slice would keep the rows of all other partitions in memory for as long as its own wait.
+            waiting.add(part if len(parts) == 1 else _copied(part))
             if waiting.bytes >= self._file_bytes:
                 self._flush(waiting)
         while sum(waiting.bytes for waiting in self._waiting.values()) > self._buffer_bytes:
@@ -121,6 +121,11 @@ class _Waiting:
     def add(self, rows: pa.Table) -> None:
         self.parts.append(rows)
         self.bytes += rows.nbytes
+
+
+def _copied(rows: pa.Table) -> pa.Table:
+    # Chunks are only put together, and so copied, where there are two.
+    return pa.concat_tables([rows, rows.slice(0, 0)]).combine_chunks()
 
 
 def write_files(store: ObjectStore, metadata: Metadata, rows: pa.Table) -> list[AddFile]:

@@ -25,6 +25,8 @@ def vector_path(vector: DeletionVector) -> str | None:
             return text
         case "u":
             folder, encoded = text[:-_UUID_DIGITS], text[-_UUID_DIGITS:]
+            if not set(encoded) <= set(_Z85):
+                raise _bad(vector)
             try:
                 name = f"deletion_vector_{UUID(bytes=base64.b85decode(encoded.translate(_DIGITS)))}.bin"
             except ValueError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from pyspark.sql import datasource as spark
@@ -40,9 +39,7 @@ def _name(path: tuple[str, ...]) -> str:
 
 
 def _literal(value: Any) -> str | None:
-    # A moment without a zone may mean the session's zone: which one is not said here.
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return None
+    # Whatever the session's zone, Spark hands over an instant as UTC, and a time without a zone as it is.
     try:
         return "NULL" if value is None else spell(value)
     except (TypeError, ValueError, KeyError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -99,6 +101,40 @@ def test_an_acknowledged_commit_survives_the_loss_of_power(ledger: Ledger) -> No
     with ledger.read() as session:
         assert session.row("PRAGMA journal_mode") == ("wal",)
         assert session.row("PRAGMA synchronous") == (2,)
+
+
+FIRST = """
+import os, sys, traceback
+from deltasql.ledger.dialects import dialect_for
+entered = 0
+for number in range(40):
+    dialect = dialect_for(f"{sys.argv[1]}/{number}.db")
+    ready, go = os.pipe()
+    children = []
+    for _ in range(8):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                os.close(go)
+                os.read(ready, 1)
+                dialect.connect().execute("CREATE TABLE IF NOT EXISTS t (x)")
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        children.append(child)
+    os.close(ready)
+    os.close(go)
+    entered += sum(os.waitpid(child, 0)[1] == 0 for child in children)
+print(entered)
+"""
+
+
+def test_processes_that_meet_at_a_new_file_all_get_in(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST, f"sqlite:///{tmp_path}"], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("320\n", 0), done.stderr
 
 
 def test_the_clock_is_that_of_the_day_in_milliseconds(ledger: Ledger) -> None:
