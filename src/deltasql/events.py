@@ -55,7 +55,7 @@ class CheckpointFailed(Event, frozen=True, kw_only=True):
 
 
 class Sink(Protocol):
-    def __call__(self, event: Event) -> None: ...
+    def __call__(self, event: Event, /) -> None: ...
 
 
 def ignore(event: Event) -> None:

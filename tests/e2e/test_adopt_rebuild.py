@@ -182,7 +182,7 @@ BROKEN = {
         lambda log: (log / f"{4:020d}.json").write_bytes(b'{"metaData":{"id":"a","schemaString":"{}"}}\n' * 2),
         MalformedLogError,
     ),
-    "no log": (lambda log: shutil.rmtree(log), DeltaSqlError),
+    "no log": (shutil.rmtree, DeltaSqlError),
 }
 
 

@@ -105,7 +105,7 @@ def agree(reader: Reader, logs: list[Log]) -> int:
 
 
 def find_every_value(reader: Reader, log: Log) -> int:
-    """Look for each value of each column at the head. Returns how many were looked for, `DisagreementError` as above."""
+    """Look for each value of each column, at the head. Returns how many there were; `DisagreementError` as above."""
     rows = log.expected[max(log.expected)]
     count = 0
     problems: list[str] = []

@@ -59,7 +59,7 @@ class DeltaRsDataset:
 
     name: ClassVar[str] = "delta-rs-dataset"
     limits: ClassVar[Mapping[str, str]] = {
-        "finding values": "delta-rs 1.6 finds no rows in a file that has no bounds for the column: it compares with null",
+        "finding values": "delta-rs 1.6 finds nothing in a file that has no bounds for the column",
         "partitioned_by_negative_fractions": "delta-rs 1.6 spells -1.25 as '-1.-25' in the dataset it makes",
     }
 

@@ -24,7 +24,7 @@ def test_reads_every_version_as_the_ledger_has_it(case: str, lakes: Lakes, spark
 
 def test_finds_every_value_by_the_statistics(lakes: Lakes, spark: SparkSession) -> None:
     commits_only, _ = lakes("all_primitives")
-    assert find_every_value(DeltaSpark(spark), commits_only) == 96
+    assert find_every_value(DeltaSpark(spark), commits_only) == 93
 
 
 def test_no_version_is_left_out() -> None:

@@ -88,7 +88,7 @@ def test_a_second_run_has_nothing_to_do(lake: Lake, table: Table) -> None:
 def test_the_same_bytes_already_there_are_success(lake: Lake, table: Table) -> None:
     table.append(rows(1))
     # What a publisher that died between its PUT and the status update leaves behind.
-    first = next(iter(lake._services.reader.commits(table._entry, 0, 0)))  # noqa: SLF001
+    first = next(iter(lake._services.reader.commits(table._entry, 0, 0)))
     data = first.encode()
     assert data is not None
     store_of(table).put(f"_delta_log/{commit_name(0)}", data)
@@ -230,12 +230,12 @@ def test_a_checkpoint_that_fails_does_not_fail_the_commits(lake: Lake, table: Ta
 
 
 def test_a_table_that_another_publisher_holds_is_reported_busy(lake: Lake, table: Table) -> None:
-    held = lake._services.outbox.acquire(table._entry, 60)  # noqa: SLF001
+    held = lake._services.outbox.acquire(table._entry, 60)
     assert held is not None
     (report,) = lake.mirror().tables
     assert report.outcome == "busy"
     assert log_of(table) == {}
-    lake._services.outbox.release(held)  # noqa: SLF001
+    lake._services.outbox.release(held)
     assert lake.mirror().ok
 
 

@@ -68,7 +68,7 @@ def test_older_versions_imply_features() -> None:
 
 
 def field(**mark: object) -> StructType:
-    return StructType((StructField("id", PrimitiveType("long"), metadata={key: value for key, value in mark.items()}),))
+    return StructType((StructField("id", PrimitiveType("long"), metadata=dict(mark.items())),))
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,11 @@ LINES = {
             configuration={"b": "1", "a": "2"},
             created_time=7,
         ),
-        '{"metaData":{"id":"i","name":"n","description":"d","format":{"provider":"parquet","options":{}},'
-        '"schemaString":"{\\"type\\":\\"struct\\",\\"fields\\":[]}","partitionColumns":["p"],'
-        '"configuration":{"b":"1","a":"2"},"createdTime":7}}',
+        (
+            '{"metaData":{"id":"i","name":"n","description":"d","format":{"provider":"parquet","options":{}},'
+            '"schemaString":"{\\"type\\":\\"struct\\",\\"fields\\":[]}","partitionColumns":["p"],'
+            '"configuration":{"b":"1","a":"2"},"createdTime":7}}'
+        ),
     ),
     "protocol": (
         TableProtocol(min_reader_version=3, min_writer_version=7, reader_features=("a",), writer_features=("a", "b")),
@@ -80,10 +82,12 @@ LINES = {
             default_row_commit_version=5,
             clustering_provider="liquid",
         ),
-        '{"add":{"path":"a%20b","partitionValues":{"p":null,"q":"x"},"size":1,"modificationTime":2,"dataChange":true,'
-        '"stats":"{\\"numRecords\\":1}","tags":{"t":"u"},"deletionVector":{"storageType":"u",'
-        '"pathOrInlineDv":"ab^-aqEH.-t@S}K{vb[*k^","offset":4,"sizeInBytes":40,"cardinality":6},"baseRowId":0,'
-        '"defaultRowCommitVersion":5,"clusteringProvider":"liquid"}}',
+        (
+            '{"add":{"path":"a%20b","partitionValues":{"p":null,"q":"x"},"size":1,"modificationTime":2,"dataChange":true,'
+            '"stats":"{\\"numRecords\\":1}","tags":{"t":"u"},"deletionVector":{"storageType":"u",'
+            '"pathOrInlineDv":"ab^-aqEH.-t@S}K{vb[*k^","offset":4,"sizeInBytes":40,"cardinality":6},"baseRowId":0,'
+            '"defaultRowCommitVersion":5,"clusteringProvider":"liquid"}}'
+        ),
     ),
     "plain add": (
         AddFile(path="a", size=1, modification_time=2, data_change=False),
@@ -103,10 +107,12 @@ LINES = {
             default_row_commit_version=2,
             stats="{}",
         ),
-        '{"remove":{"path":"a","deletionTimestamp":1,"dataChange":true,"extendedFileMetadata":true,'
-        '"partitionValues":{},"size":3,"tags":{},"deletionVector":{"storageType":"u",'
-        '"pathOrInlineDv":"ab^-aqEH.-t@S}K{vb[*k^","offset":4,"sizeInBytes":40,"cardinality":6},"baseRowId":1,'
-        '"defaultRowCommitVersion":2,"stats":"{}"}}',
+        (
+            '{"remove":{"path":"a","deletionTimestamp":1,"dataChange":true,"extendedFileMetadata":true,'
+            '"partitionValues":{},"size":3,"tags":{},"deletionVector":{"storageType":"u",'
+            '"pathOrInlineDv":"ab^-aqEH.-t@S}K{vb[*k^","offset":4,"sizeInBytes":40,"cardinality":6},"baseRowId":1,'
+            '"defaultRowCommitVersion":2,"stats":"{}"}}'
+        ),
     ),
     "cdc": (
         AddCdcFile(path="c", partition_values={"p": "1"}, size=4, data_change=False, tags={"x": None}),

@@ -82,9 +82,9 @@ def test_text_that_is_no_json_is_refused() -> None:
 
 
 def test_nesting_has_an_end() -> None:
-    text = "long"
+    text = '"long"'
     for _ in range(200):
-        text = f'{{"type":"array","elementType":{text if text != "long" else chr(34) + "long" + chr(34)},"containsNull":true}}'
+        text = f'{{"type":"array","elementType":{text},"containsNull":true}}'
     whole = f'{{"type":"struct","fields":[{{"name":"a","type":{text},"nullable":true,"metadata":{{}}}}]}}'
     with pytest.raises(SchemaError, match="nested more than"):
         parse_schema(whole)

@@ -47,7 +47,9 @@ def test_the_data_source_loads_of_spark_what_it_is_made_of() -> None:
     loaded = modules_after("import deltasql.spark.source")
     assert "pyspark.sql.datasource" in loaded
     assert {name for name in loaded if name.split(".")[0] in set(HEAVY) - {"pyspark"}} == set()
-    assert {name for name in loaded if name.startswith(("deltasql.cli", "deltasql.client", "deltasql.spark.p"))} == set()
+    assert {
+        name for name in loaded if name.startswith(("deltasql.cli", "deltasql.client", "deltasql.spark.p"))
+    } == set()
 
 
 def test_the_words_above_name_modules_that_exist() -> None:
