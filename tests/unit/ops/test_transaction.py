@@ -57,7 +57,8 @@ def test_a_transaction_that_raises_commits_nothing(lake: Lake, table: Table, led
             tx.table("sales.orders").append(rows((5, MONDAY, "e")))
             raise ZeroDivisionError
 
-    pytest.raises(ZeroDivisionError, fail_half_way)
+    with pytest.raises(ZeroDivisionError):
+        fail_half_way()
     assert dump(ledger) == before
 
 
