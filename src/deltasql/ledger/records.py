@@ -11,7 +11,7 @@ import msgspec
 from deltasql.errors import InvalidInputError, MalformedLogError
 from deltasql.ledger.contracts import AdoptedBase, AdoptedCommit, CommitDraft, RecordedCommit
 from deltasql.ledger.registry import check_name
-from deltasql.outcomes import Committed
+from deltasql.outcomes import Committed, Conflict
 from deltasql.protocol.actions import (
     ACTION_TYPES,
     Action,
@@ -43,6 +43,14 @@ class Prepared(msgspec.Struct, frozen=True):
     draft: CommitDraft
     actions: list[Action]
     lines: bytes
+
+
+class LostRaceError(Exception):
+    """Carries a conflict out of a transaction, so that nothing of it stays. Never leaves a ledger."""
+
+    def __init__(self, conflict: Conflict) -> None:
+        super().__init__(conflict.detail)
+        self.conflict = conflict
 
 
 def prepare(drafts: Sequence[CommitDraft]) -> list[Prepared]:

@@ -15,7 +15,7 @@ from deltasql.ledger.adoption import insert_adopted
 from deltasql.ledger.contracts import LIVE, AdoptedBase, AdoptedCommit, CommitDraft, TableEntry
 from deltasql.ledger.engine import Ledger, Session
 from deltasql.ledger.reader import load_commits
-from deltasql.ledger.records import Prepared, check_text, commit_info, prepare, record_history, replayed
+from deltasql.ledger.records import LostRaceError, Prepared, check_text, commit_info, prepare, record_history, replayed
 from deltasql.ledger.refusals import check_read_version, location_taken, not_a_file, table_exists
 from deltasql.ledger.registry import check_name, find_table, insert_table, require_table
 from deltasql.ledger.rows import ACTION_TABLES, ADD, DOMAIN, REMOVE, TXN, dump
@@ -45,14 +45,6 @@ class _Head(msgspec.Struct):
     in_commit_timestamps: bool
 
 
-class _LostRaceError(Exception):
-    """Carries a conflict out of the transaction, so that it is rolled back."""
-
-    def __init__(self, conflict: Conflict) -> None:
-        super().__init__(conflict.detail)
-        self.conflict = conflict
-
-
 class SqlTxnLogWriter:
     """The `TxnLogWriter` of a SQL ledger."""
 
@@ -67,7 +59,7 @@ class SqlTxnLogWriter:
             with self._ledger.write() as session:
                 result = _commit(session, prepared)
                 failpoint("before_sql_commit")
-        except _LostRaceError as lost:
+        except LostRaceError as lost:
             return lost.conflict
         failpoint("after_sql_commit")
         return result
@@ -166,7 +158,7 @@ def _check(session: Session, item: Prepared, head: _Head) -> None:
     winners = ((commit.version, commit.actions) for commit in commits)
     conflict = find_conflict(draft.table, draft.reads, item.actions, winners)
     if conflict is not None:
-        raise _LostRaceError(conflict)
+        raise LostRaceError(conflict)
 
 
 def _write(

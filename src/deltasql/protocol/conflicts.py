@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from deltasql.outcomes import Conflict
+from deltasql.outcomes import Conflict, ConflictReason
 from deltasql.protocol.actions import (
     Action,
     AddFile,
@@ -47,81 +47,50 @@ def find_conflict(
     winners: Iterable[tuple[int, Sequence[Action]]],
 ) -> Conflict | None:
     """The first reason why `actions` may not stand after `winners` (version and actions of each), or None."""
-    removed = {(action.path, action.dv_id) for action in actions if isinstance(action, RemoveFile)}
-    applications = {action.app_id for action in actions if isinstance(action, SetTransaction)}
-    domains = {action.domain for action in actions if isinstance(action, DomainMetadata)}
+    mine = _Mine(
+        reads=reads,
+        removed={(action.path, action.dv_id) for action in actions if isinstance(action, RemoveFile)},
+        applications={action.app_id for action in actions if isinstance(action, SetTransaction)},
+        domains={action.domain for action in actions if isinstance(action, DomainMetadata)},
+    )
     for version, winner in winners:
         for action in winner:
-            conflict = _judge(table, reads, removed, applications, domains, version, action)
-            if conflict is not None:
-                return conflict
+            if (found := _judge(mine, action)) is not None:
+                reason, detail = found
+                files = (action.path,) if isinstance(action, AddFile | RemoveFile) else ()
+                return Conflict(table=table, reason=reason, winning_version=version, files=files, detail=detail)
     return None
 
 
-def _judge(
-    table: str,
-    reads: Reads,
-    removed: set[FileKey],
-    applications: set[str],
-    domains: set[str],
-    version: int,
-    action: Action,
-) -> Conflict | None:
+class _Mine(msgspec.Struct, frozen=True, kw_only=True):
+    """What a commit looked at and touches, ready to be compared."""
+
+    reads: Reads
+    removed: set[FileKey]
+    applications: set[str]
+    domains: set[str]
+
+
+def _judge(mine: _Mine, action: Action) -> tuple[ConflictReason, str] | None:
+    """Why one action of a winner stands against a commit, or None."""
+    reads = mine.reads
     match action:
         case Metadata():
-            return Conflict(
-                table=table,
-                reason="metadata_changed",
-                winning_version=version,
-                detail="the table's schema or properties were changed meanwhile",
-            )
+            return "metadata_changed", "the table's schema or properties were changed meanwhile"
         case TableProtocol():
-            return Conflict(
-                table=table,
-                reason="protocol_changed",
-                winning_version=version,
-                detail="the table's protocol was changed meanwhile",
-            )
-        case SetTransaction() if action.app_id in applications:
-            return Conflict(
-                table=table,
-                reason="concurrent_transaction",
-                winning_version=version,
-                detail=f"application {action.app_id!r} committed meanwhile",
-            )
-        case DomainMetadata() if action.domain in domains:
-            return Conflict(
-                table=table,
-                reason="concurrent_domain",
-                winning_version=version,
-                detail=f"the domain {action.domain!r} was changed meanwhile",
-            )
-        case RemoveFile() if (action.path, action.dv_id) in removed:
-            return Conflict(
-                table=table,
-                reason="concurrent_delete_delete",
-                winning_version=version,
-                files=(action.path,),
-                detail="a file this commit removes was removed meanwhile",
-            )
+            return "protocol_changed", "the table's protocol was changed meanwhile"
+        case SetTransaction() if action.app_id in mine.applications:
+            return "concurrent_transaction", f"application {action.app_id!r} committed meanwhile"
+        case DomainMetadata() if action.domain in mine.domains:
+            return "concurrent_domain", f"the domain {action.domain!r} was changed meanwhile"
+        case RemoveFile() if (action.path, action.dv_id) in mine.removed:
+            return "concurrent_delete_delete", "a file this commit removes was removed meanwhile"
         case RemoveFile() if reads.whole_table or (action.path, action.dv_id) in reads.files:
-            return Conflict(
-                table=table,
-                reason="concurrent_delete_read",
-                winning_version=version,
-                files=(action.path,),
-                detail="a file this commit has read was removed meanwhile",
-            )
+            return "concurrent_delete_read", "a file this commit has read was removed meanwhile"
         # A rewrite of the same rows (dataChange=false) adds nothing a reader could have missed.
         case AddFile() if action.data_change and (
             reads.whole_table or (reads.may_match is not None and reads.may_match(action))
         ):
-            return Conflict(
-                table=table,
-                reason="concurrent_append",
-                winning_version=version,
-                files=(action.path,),
-                detail="a file that this commit should have read was added meanwhile",
-            )
+            return "concurrent_append", "a file that this commit should have read was added meanwhile"
         case _:
             return None

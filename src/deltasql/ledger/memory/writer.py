@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from deltasql.ledger.contracts import AdoptedBase, AdoptedCommit, CommitDraft, RecordedCommit, TableEntry
 from deltasql.ledger.memory.tables import Contents, MemoryTable
-from deltasql.ledger.records import Prepared, check_text, commit_info, prepare, record_history, replayed
+from deltasql.ledger.records import LostRaceError, Prepared, check_text, commit_info, prepare, record_history, replayed
 from deltasql.ledger.refusals import check_read_version, location_taken, no_table, not_a_file, table_exists
 from deltasql.ledger.registry import check_name
 from deltasql.outcomes import Committed, Conflict
@@ -33,7 +33,7 @@ class MemoryTxnLogWriter:
         try:
             with self._contents.change() as tables:
                 return _commit(tables, prepared, self._contents.clock())
-        except _LostRaceError as lost:
+        except LostRaceError as lost:
             return lost.conflict
 
     def adopt(
@@ -55,14 +55,6 @@ class MemoryTxnLogWriter:
             published = table.head.version
             table.mirror = replace(table.mirror, published_version=published, checkpoint_version=checkpoint_version)
         return table.entry
-
-
-class _LostRaceError(Exception):
-    """Carries a conflict out of the change, so that nothing of it stays."""
-
-    def __init__(self, conflict: Conflict) -> None:
-        super().__init__(conflict.detail)
-        self.conflict = conflict
 
 
 def _commit(tables: _Tables, prepared: Sequence[Prepared], now: int) -> tuple[Committed, ...]:
@@ -113,7 +105,7 @@ def _check(item: Prepared, table: MemoryTable) -> None:
     check_read_version(draft, table.head.version)
     winners = ((commit.version, commit.actions) for commit in table.commits if commit.version > draft.read_version)
     if conflict := find_conflict(draft.table, draft.reads, item.actions, winners):
-        raise _LostRaceError(conflict)
+        raise LostRaceError(conflict)
 
 
 def _append(item: Prepared, table: MemoryTable, timestamp: int, txn_id: str, group: dict[str, int] | None) -> Committed:
