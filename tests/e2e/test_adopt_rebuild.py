@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -77,6 +78,13 @@ def test_a_table_of_delta_rs_is_adopted_with_its_history(lake: Lake, foreign: Pa
     assert [entry.mirror for entry in table.history()] == ["SUCCESS"] * 4
     times = [entry.timestamp for entry in table.history()]
     assert times == sorted(set(times), reverse=True)
+
+
+def test_file_times_that_go_back_do_not_bend_the_history(lake: Lake, foreign: Path) -> None:
+    for version, seconds in enumerate((1_000, 500, 500, 2_000)):
+        os.utime(foreign / "_delta_log" / f"{version:020d}.json", (seconds, seconds))
+    table = lake.adopt(str(foreign), "old")
+    assert [entry.timestamp for entry in reversed(table.history())] == [1_000_000, 1_000_001, 1_000_002, 2_000_000]
 
 
 def test_adopt_then_rebuild_gives_the_same_bytes(lake: Lake, foreign: Path, tmp_path: Path) -> None:

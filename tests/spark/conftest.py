@@ -12,7 +12,7 @@ import pytest
 from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
-# A logger for each of Spark's start messages that are no news, and errors only from then on.
+# Errors only, from the first line on.
 _LOG4J = """
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = console

@@ -141,7 +141,7 @@ def test_the_tables_bring_up_what_spark_can_write(written: Place) -> None:
         *("path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "tags"),
         *("deletionVector", "baseRowId", "defaultRowCommitVersion", "stats"),
     }
-    assert seen["metaData"] >= {"name", "description", "configuration", "createdTime"}
+    assert seen["metaData"] >= {"description", "configuration", "createdTime"}
     assert seen["commitInfo"] >= {"inCommitTimestamp", "userMetadata", "tags", "operationMetrics", "txnId"}
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-import deltasql
+import deltasql.spark
 from deltasql.protocol.schema import StructType, parse_schema
 from deltasql.protocol.stats import collect_stats
 from deltasql.spark.source import DeltaSqlDataSource
@@ -116,11 +116,11 @@ def test_the_bare_source_works_with_stock_settings(spark: SparkSession, here: Sp
     table = here.create("t", by_day(0, 0).schema, "day")
     fresh = spark.newSession()
     assert fresh.conf.get("spark.sql.python.filterPushdown.enabled") == "false"
+    fresh.createDataFrame([(1,)], "k long")  # makes this session the active one, in which Spark looks for the name
     fresh.dataSource.register(DeltaSqlDataSource)
-    stock = SparkLake.__new__(SparkLake)
-    stock.spark, stock.ledger = fresh, here.ledger
-    stock.write(here.frame(table, by_day(0, 8)), "t")
-    found = stock.read("t")
+    here.spark = fresh
+    here.put(table, by_day(0, 8))
+    found = here.read("t")
     assert same(found, by_day(0, 8))
     assert keys(found.filter("day = '2024-01-02' and k > 3")) == [5]
 
@@ -165,6 +165,7 @@ def test_spark_reads_files_itself_as_the_ledger_has_them(here: SparkLake, case: 
 
 def test_a_store_in_memory_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """It lives in one process; what an executor put there would be lost, and called written."""
+    deltasql.spark.register(spark)
     ledger = f"sqlite:///{tmp_path}/memory.db"
     with deltasql.connect(ledger, root="memory://spark-test") as lake:
         table = lake.create_table("t", plain(0, 0).schema)
@@ -176,9 +177,8 @@ def test_a_store_in_memory_is_refused(spark: SparkSession, tmp_path: Path) -> No
             lambda: reader.load().write.format("deltasql").option("ledger", ledger).option("table", "t").save(),
         ]
         for attempt in attempts:
-            with pytest.raises(Exception, match=r"UnsupportedError|lives in the memory") as caught:
+            with pytest.raises(Exception, match="in the memory of one process"):
                 attempt()
-            assert "memory of one process" in str(caught.value)
         assert table.version == 1
         # The mirror does its work where the memory is.
         assert lake.mirror(spark=spark).ok

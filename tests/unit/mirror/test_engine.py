@@ -14,7 +14,14 @@ import deltasql
 from deltasql.client import Lake, Table
 from deltasql.config import MirrorSettings
 from deltasql.errors import StorageUnavailableError
-from deltasql.events import CheckpointFailed, CheckpointPublished, Event, PublishFailed, TableQuarantined
+from deltasql.events import (
+    CheckpointFailed,
+    CheckpointPublished,
+    Event,
+    PublishFailed,
+    TableQuarantined,
+    VersionsPublished,
+)
 from deltasql.protocol.jsonlog import sha256
 from deltasql.storage.locations import open_store
 from deltasql.storage.memory import MemoryStore
@@ -247,3 +254,18 @@ def test_a_ledger_that_was_tampered_with_is_not_published(lake: Lake, table: Tab
     assert (report.outcome, report.published_version) == ("failed", 0)
     assert "does not encode to the bytes" in (report.error or "")
     assert commit_name(1) not in log_of(table)
+
+
+def test_a_run_ends_although_commits_keep_coming(lake: Lake, table: Table, events: list[Event]) -> None:
+    """What was pending at the call is published; what comes meanwhile is for the next one."""
+    table.append(rows(0))
+
+    def commit_again(event: Event) -> None:
+        if isinstance(event, VersionsPublished) and len(events) < 20:
+            events.append(event)
+            table.append(rows(1))
+
+    lake._engine._sink = commit_again
+    (report,) = lake.mirror().tables
+    assert (report.head_version, report.published_version) == (1, 1)
+    assert table.version == 2

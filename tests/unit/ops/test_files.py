@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -125,6 +126,30 @@ def test_every_file_is_described_by_what_it_holds(store: MemoryStore) -> None:
         assert add.data_change
         assert add.size == sizes.pop(add.path.replace("%20", " "))
     assert sizes == {}
+
+
+def test_columns_with_nan_have_no_bounds_in_the_file(store: MemoryStore) -> None:
+    """Spark takes NaN for the greatest number, and Parquet's bounds leave it out: Spark would skip rows with NaN."""
+    nan, pair = float("nan"), pa.struct([("nan", pa.float32()), ("a.b", pa.float32())])
+    schema = pa.schema(
+        [
+            ("nan", pa.float64()),
+            ("d", pa.float64()),
+            ("a.b", pa.float64()),
+            ("deep", pair),
+            ("l", pa.list_(pa.float64())),
+        ]
+    )
+    clean = {"nan": 1.0, "d": 1.0, "a.b": 1.0, "deep": {"nan": 1.0, "a.b": 1.0}, "l": [1.0]}
+    mixed = {"nan": nan, "d": 2.0, "a.b": nan, "deep": {"nan": nan, "a.b": 2.0}, "l": [nan]}
+    for second, without in ((clean, set[str]()), (mixed, {"nan", "a.b", "deep.nan", "l.list.element"})):
+        rows = pa.Table.from_pylist([clean, second, dict.fromkeys(clean)], schema=schema)
+        description = Metadata(id="1", schema_string=schema_string(schema_from_arrow(schema)))
+        [add] = write_files(store, description, rows)
+        inside = pq.ParquetFile(pa.BufferReader(store.get(add.path))).metadata.row_group(0)
+        columns = [inside.column(place) for place in range(inside.num_columns)]
+        bounded = {column.path_in_schema for column in columns if column.statistics and column.statistics.has_min_max}
+        assert {column.path_in_schema for column in columns} - bounded == without
 
 
 @settings(max_examples=60, deadline=None)

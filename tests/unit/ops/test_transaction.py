@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client_samples import MONDAY, SCHEMA, dump, ids, rows
+from client_samples import MONDAY, SCHEMA, TUESDAY, dump, ids, rows
 from deltasql.client import Lake, Table
 from deltasql.errors import (
     ConflictError,
@@ -30,6 +30,18 @@ def test_a_delete_that_lost_a_race_is_a_typed_conflict_and_an_append_is_not(tabl
     assert caught.value.conflict.reason == "concurrent_delete_delete"
     assert services.commit([late_append])[0].version == 3
     assert ids(table.to_arrow()) == [1, 3, 4, 6]
+
+
+def test_a_file_that_was_read_and_kept_must_not_have_been_removed_meanwhile(table: Table) -> None:
+    """The delete looked into Monday's file, found that row 1 stays, and so depends on it."""
+    table.append(rows((9, TUESDAY, "a")))
+    services, entry, snapshot = table._services, table._entry, table.snapshot()
+    late = draft_delete(services, entry, snapshot, "name = 'a' AND id > 1")
+    assert late is not None
+    table.delete("day = '2026-11-16'")
+    with pytest.raises(ConflictError) as caught:
+        services.commit([late])
+    assert caught.value.conflict.reason == "concurrent_delete_read"
 
 
 def test_a_transaction_commits_to_all_its_tables_at_one_instant(lake: Lake, table: Table) -> None:

@@ -16,6 +16,7 @@ from deltasql.errors import (
     SchemaError,
     UnsupportedError,
 )
+from deltasql.storage.locations import open_store
 
 pytestmark = pytest.mark.unit
 
@@ -79,6 +80,20 @@ def test_delete_of_some_rows_rewrites_their_file_and_keeps_rows_that_are_unknown
     assert ids(table.to_arrow()) == [2, 3, 4]
     metrics = table.history()[0].commit_info["operationMetrics"]
     assert (metrics["numDeletedRows"], metrics["numCopiedRows"]) == ("1", "1")
+
+
+def test_a_row_for_which_the_predicate_is_unknown_stays_when_its_file_is_rewritten(table: Table) -> None:
+    table.append(rows((7, MONDAY, None), (8, MONDAY, "a"), (9, MONDAY, "c")))
+    table.delete("name < 'b'")
+    assert ids(table.to_arrow()) == [2, 3, 4, 7, 9]
+
+
+def test_a_file_whose_rows_all_go_is_not_opened(table: Table) -> None:
+    store = open_store(table.location)
+    for path in table.snapshot().files("day = '2026-11-16'").column("path").to_pylist():
+        store.delete(path)
+    table.delete("day = '2026-11-16'")
+    assert ids(table.to_arrow()) == [3, 4]
 
 
 def test_delete_that_finds_nothing_makes_no_version(table: Table) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from deltasql.errors import SchemaError
 from deltasql.protocol import partitions
 from deltasql.protocol.partitions import (
+    directory_values,
     parse_partition_value,
     partition_path,
     partition_value,
@@ -227,6 +228,18 @@ def test_a_directory_is_escaped_as_spark_does_it(value: str | None, folder: str)
 def test_directories_follow_the_order_of_the_columns() -> None:
     assert partition_path({"b": "2", "a:x": "1"}, ["a:x", "b"]) == "a%3Ax=1/b=2"
     assert partition_path({}, []) == ""
+
+
+def test_an_instant_in_a_directory_is_spelled_as_spark_does_it() -> None:
+    schema = StructType((StructField("at", TIMESTAMP), StructField("local", TIMESTAMP_NTZ), StructField("s", STRING)))
+    instant = "2024-03-10T02:30:00.000000Z"
+    assert directory_values({"at": instant, "local": "2024-03-10 02:30:00", "s": instant}, schema) == {
+        "at": "2024-03-10 02:30:00",
+        "local": "2024-03-10 02:30:00",
+        "s": instant,
+    }
+    assert directory_values({"at": "0001-01-01T00:00:00.120000Z"}, schema) == {"at": "0001-01-01 00:00:00.12"}
+    assert directory_values({"at": None}, schema) == {"at": None}
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
