@@ -159,7 +159,10 @@ class Table:
 
     @property
     def location(self) -> str:
-        """The table's folder, as every Delta reader can open it once it is mirrored."""
+        """The URL of the table's folder, which Delta readers can open once it is mirrored.
+
+        Special characters in it are percent-encoded. Spark wants them bare: give it the path.
+        """
         return self._entry.location
 
     @property
@@ -215,12 +218,19 @@ class Table:
         return self.snapshot(version, timestamp).to_arrow(filter)
 
     def to_spark(
-        self, spark: SparkSession, version: int | None = None, timestamp: Timestamp | None = None
+        self,
+        spark: SparkSession,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+        filter: str | None = None,
     ) -> DataFrame:
-        """The rows as a DataFrame whose Parquet files Spark reads itself: for large scans."""
+        """The rows as a DataFrame whose Parquet files Spark reads itself: for large scans.
+
+        With `filter` only those for which it is true, from the files that may hold such rows.
+        """
         from deltasql.spark.native import to_dataframe
 
-        return to_dataframe(spark, self._entry, self.snapshot(version, timestamp))
+        return to_dataframe(spark, self._entry, self.snapshot(version, timestamp), filter)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The commits, newest first."""

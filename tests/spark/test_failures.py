@@ -16,8 +16,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource
+from pyspark.sql.functions import lit, udf
 
 import deltasql
 from deltasql import Table
@@ -53,8 +53,8 @@ def table(here: SparkLake) -> Table:
 
 def rows_through(spark: SparkSession, action: Callable[[int], int]) -> DataFrame:
     """Rows whose key goes through `action`, on an executor, while they are written."""
-    acting = F.udf(action, "long", useArrow=False)
-    return spark.range(0, ROWS, 1, TASKS).select(acting("id").alias("k"), F.lit("x").alias("p"))
+    acting = udf(action, "long", useArrow=False)
+    return spark.range(0, ROWS, 1, TASKS).select(acting("id").alias("k"), lit("x").alias("p"))
 
 
 def files(table: Table) -> set[str]:
@@ -151,8 +151,8 @@ def test_a_killed_process_that_writes_the_files(here: SparkLake, failing: Failin
                 os.kill(os.getpid(), signal.SIGKILL)
             return written
 
-    format = registered(here.spark, Dying)
-    assert "crashed" in failing.write(rows_through(here.spark, lambda key: key), format=format)
+    source = registered(here.spark, Dying)
+    assert "crashed" in failing.write(rows_through(here.spark, lambda key: key), format=source)
     failing.left_nothing_but_files()
 
 
@@ -213,11 +213,11 @@ def test_a_ledger_that_is_locked_when_the_job_commits(here: SparkLake, failing: 
             dialects.LOCK_TIMEOUT_SECONDS = 0.1
             super().commit(messages)
 
-    format = registered(here.spark, Impatient)
+    source = registered(here.spark, Impatient)
     holder = sqlite3.connect(here.folder / "ledger.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     try:
-        message = failing.write(rows_through(here.spark, lambda key: key), "overwrite", format)
+        message = failing.write(rows_through(here.spark, lambda key: key), "overwrite", source)
     finally:
         holder.close()
     assert "LedgerBusyError" in message
@@ -234,9 +234,9 @@ def test_a_commit_whose_answer_never_came(here: SparkLake, failing: Failing, tab
             with arm(point, lambda: os.kill(os.getpid(), signal.SIGKILL)):
                 super().commit(messages)
 
-    format = registered(here.spark, Dying)
+    source = registered(here.spark, Dying)
     rows = rows_through(here.spark, lambda key: key)
-    failing.write(rows, format=format, commitToken="mine")
+    failing.write(rows, format=source, commitToken="mine")
     landed = point == "after_sql_commit"
     assert table.version_of("mine") == (2 if landed else None)
     if not landed:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import datasource as sent
-from pyspark.sql import functions as F
+from pyspark.sql.functions import lit
 
 import deltasql.spark
 from deltasql import Table
@@ -210,7 +210,7 @@ def torn(here: SparkLake) -> Table:
 
 def answers(filtered: dict[str, DataFrame]) -> dict[str, list[int]]:
     """The keys of the rows that each filter leaves, all asked for in one job."""
-    asked = [frame.select(F.lit(place).alias("place"), KEY) for place, frame in enumerate(filtered.values())]
+    asked = [frame.select(lit(place).alias("place"), KEY) for place, frame in enumerate(filtered.values())]
     found = reduce(DataFrame.unionAll, asked).collect()
     return {text: sorted(row[KEY] for row in found if row["place"] == place) for place, text in enumerate(filtered)}
 
@@ -245,7 +245,7 @@ def test_files_that_cannot_match_are_not_touched(here: SparkLake, torn: Table) -
 
 
 def test_a_filter_given_as_an_option(here: SparkLake, table: Table, torn: Table) -> None:
-    """Files are chosen by it on every Spark, and rows too. A time without a zone is UTC, as in all of our predicates."""
+    """Files and rows are chosen by it on every Spark. A time without a zone is UTC, as in all our predicates."""
     filters = [text for text in FOR_LOW_ALONE if "like" not in text]
     filters += ["p < 'j' and n = 2", "p < 'j' and at = timestamp'2024-03-10 06:30:00'", "p < 'j' and d <= 0"]
     expected = {text: sorted(table.to_arrow(filter=text).column(KEY).to_pylist()) for text in filters}

@@ -14,7 +14,7 @@ from deltasql.ledger.registry import check_name
 from deltasql.ops.services import Services
 from deltasql.protocol.actions import Metadata
 from deltasql.protocol.arrow import schema_from_arrow
-from deltasql.protocol.features import protocol_for
+from deltasql.protocol.features import check_creatable, protocol_for
 from deltasql.protocol.jsonlog import dump_json
 from deltasql.protocol.paths import LOG_DIR
 from deltasql.protocol.properties import IN_COMMIT_TIMESTAMPS, check_properties
@@ -60,6 +60,7 @@ def draft_create(
         configuration=configuration,
         created_time=time.time_ns() // 1_000_000,
     )
+    check_creatable(structure, metadata)
     _check_location(services.store_at(location), location)
     return CommitDraft(
         table=name,

@@ -11,12 +11,18 @@ import uuid
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltasql.errors import MalformedLogError, UnsupportedError
 from deltasql.protocol.actions import AddFile, Metadata
 from deltasql.protocol.arrow import schema_to_arrow
-from deltasql.protocol.partitions import parse_partition_value, partition_path, split_by_partition
+from deltasql.protocol.partitions import (
+    directory_values,
+    parse_partition_value,
+    partition_path,
+    split_by_partition,
+)
 from deltasql.protocol.paths import decode_path, encode_path, is_absolute
 from deltasql.protocol.properties import CODEC, indexed_columns, stats_columns
 from deltasql.protocol.schema import StructType, parse_schema
@@ -88,11 +94,17 @@ class RowWriter:
         compression = "none" if codec == "uncompressed" else codec
         suffix = "" if compression == "none" else f".{compression}"
         name = f"part-00000-{uuid.uuid4()}-c000{suffix}.parquet"
-        folder = partition_path(values, self._metadata.partition_columns)
+        folder = partition_path(directory_values(values, self._schema), self._metadata.partition_columns)
         key = f"{folder}/{name}" if folder else name
         buffer = io.BytesIO()
-        # Spark's vectorised reader wants decimals as it writes them itself.
-        pq.write_table(rows, buffer, compression=compression, store_decimal_as_integer=True)
+        pq.write_table(
+            rows,
+            buffer,
+            compression=compression,
+            # Spark's vectorised reader wants decimals as it writes them itself.
+            store_decimal_as_integer=True,
+            write_statistics=_with_bounds(rows),
+        )
         data = buffer.getvalue()
         self._store.put(key, data)
         return AddFile(
@@ -121,6 +133,28 @@ class _Waiting:
     def add(self, rows: pa.Table) -> None:
         self.parts.append(rows)
         self.bytes += rows.nbytes
+
+
+def _with_bounds(rows: pa.Table) -> bool | list[str]:
+    """The columns that get bounds inside the file: all, or those without NaN.
+
+    Parquet's bounds leave NaN out, and Spark, for which it is the greatest number, would skip the rows that hold it.
+    """
+    leaves = [leaf for name in rows.column_names for leaf in _leaves(name, rows.column(name))]
+    sound = [name for name, column in leaves if not _has_nan(column)]
+    return True if len(sound) == len(leaves) else sound
+
+
+def _leaves(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    if not pa.types.is_struct(column.type):
+        yield name, column
+        return
+    for field, child in zip(column.type, column.flatten(), strict=True):
+        yield from _leaves(f"{name}.{field.name}", child)
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py() is True
 
 
 def _copied(rows: pa.Table) -> pa.Table:

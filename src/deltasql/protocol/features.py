@@ -117,6 +117,19 @@ def protocol_for(schema: StructType, metadata: Metadata) -> TableProtocol:
     )
 
 
+def check_creatable(schema: StructType, metadata: Metadata) -> None:
+    """Refuse a new table that would use a feature deltasql neither declares nor keeps."""
+    used = _used(schema, metadata)
+    if any(kind == PrimitiveType("variant") for kind in _types(schema)):
+        used.add("variantType")
+    if used:
+        raise UnsupportedError(
+            f"the schema uses {', '.join(sorted(used))}, which this release does not create tables with",
+            hint="leave it out of the schema, or create the table with Delta Spark and adopt it",
+            field="schema",
+        )
+
+
 def check_writable(table: str, protocol: TableProtocol, metadata: Metadata) -> None:
     """Refuse to write rows where a promise of the table would be broken."""
     if protocol.min_writer_version > FEATURE_WRITER:
@@ -159,6 +172,8 @@ def _used(schema: StructType, metadata: Metadata) -> set[str]:
         "delta.invariants": "invariants",
         "delta.generationExpression": "generatedColumns",
         "delta.identity.start": "identityColumns",
+        "delta.columnMapping.id": "columnMapping",
+        "delta.columnMapping.physicalName": "columnMapping",
         "CURRENT_DEFAULT": "allowColumnDefaults",
         "delta.typeChanges": "typeWidening",
     }

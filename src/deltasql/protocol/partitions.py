@@ -62,6 +62,19 @@ def partition_path(values: Mapping[str, str | None], columns: Sequence[str]) -> 
     return "/".join(f"{_escape(name)}={_escape(values[name] or NULL_DIRECTORY)}" for name in columns)
 
 
+def directory_values(values: Mapping[str, str | None], schema: StructType) -> dict[str, str | None]:
+    """The values as Spark spells them in directories: an instant as a time without a zone, here always in UTC.
+
+    Only the log counts, but Polars reads directories, and wants one spelling in all of a table's.
+    """
+    return {
+        name: _write_timestamp_ntz(_read_timestamp(text).replace(tzinfo=None))
+        if text and _field(schema, name).type == PrimitiveType("timestamp")
+        else text
+        for name, text in values.items()
+    }
+
+
 def split_by_partition(
     data: pa.Table, schema: StructType, columns: Sequence[str]
 ) -> Iterator[tuple[dict[str, str | None], pa.Table]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
@@ -13,6 +14,8 @@ from deltasql.ops.snapshot import Snapshot
 from deltasql.protocol.actions import AddFile
 from deltasql.protocol.features import check_readable
 from deltasql.protocol.paths import decode_path, encode_path, is_absolute
+from deltasql.protocol.predicate import parse, to_sql
+from deltasql.spark.reach import require_reach
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,16 +24,26 @@ _PATTERN = re.compile(r"[{}\[\]*?\\]")
 _FILE, _FOUND = "__deltasql_file", "__deltasql_found"
 
 
-def to_dataframe(spark: SparkSession, entry: TableEntry, snapshot: Snapshot) -> DataFrame:
-    """The rows of a snapshot. Partition values come from the ledger, joined by file, never from folder names."""
+def to_dataframe(spark: SparkSession, entry: TableEntry, snapshot: Snapshot, filter: str | None = None) -> DataFrame:
+    """The rows of a snapshot, or those for which `filter` is true, from the files that may hold such rows."""
+    if filter is None:
+        return _rows(spark, entry, snapshot, list(snapshot.adds()))
+    predicate = parse(filter, snapshot.structure)
+    chosen = [add for add in snapshot.adds() if snapshot.may_match(predicate, add)]
+    # Spelled anew, so that a time without a zone means UTC here too, whatever the session's zone.
+    return _rows(spark, entry, snapshot, chosen).filter(to_sql(predicate))
+
+
+def _rows(spark: SparkSession, entry: TableEntry, snapshot: Snapshot, files: Sequence[AddFile]) -> DataFrame:
+    """The rows of these files. Partition values come from the ledger, joined by file, never from folder names."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StringType, StructField, StructType
 
+    require_reach(entry)
     check_readable(entry.name, snapshot.protocol, snapshot.metadata)
     # Its overloads mention pandas, which is not installed where it is not wanted.
     create = cast("Any", spark).createDataFrame
     schema = StructType.fromJson(json.loads(snapshot.metadata.schema_string))
-    files = list(snapshot.adds())
     if not files:
         return create([], schema)
     if any(add.deletion_vector for add in files):

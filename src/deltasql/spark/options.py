@@ -11,7 +11,8 @@ from deltasql.errors import ConfigError
 _STORAGE = "storage."
 # Spark folds option names to lower case; these are the spellings people write.
 _KNOWN = {
-    name.lower(): name for name in ("ledger", "table", "versionAsOf", "timestampAsOf", "commitToken", "maxFileBytes")
+    name.lower(): name
+    for name in ("ledger", "table", "versionAsOf", "timestampAsOf", "filter", "commitToken", "maxFileBytes")
 }
 
 
@@ -22,6 +23,7 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     version: int | None = None
     timestamp: str | None = None
+    filter: str | None = None
     token: str | None = None
     max_file_bytes: int | None = None
     storage: Mapping[str, str] = {}
@@ -46,13 +48,19 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     version, timestamp = options.get("versionasof"), options.get("timestampasof")
     if version is not None and timestamp is not None:
         raise ConfigError("both versionAsOf and timestampAsOf", hint="give one of them", field="versionAsOf")
+    size = _number("maxFileBytes", options.get("maxfilebytes"))
+    if size is not None and size <= 0:
+        raise ConfigError(f"maxFileBytes is {size}", hint="give a number above 0", field="maxFileBytes")
+    if options.get("committoken") == "":
+        raise ConfigError("commitToken is empty", hint="give text that is this commit's own", field="commitToken")
     return SourceOptions(
         ledger=options["ledger"],
         table=options["table"],
         version=_number("versionAsOf", version),
         timestamp=timestamp,
+        filter=options.get("filter"),
         token=options.get("committoken"),
-        max_file_bytes=_number("maxFileBytes", options.get("maxfilebytes")),
+        max_file_bytes=size,
         storage=storage,
     )
 

@@ -20,6 +20,7 @@ from deltasql.mirror.engine import MirrorEngine, MirrorReport, TableReport
 from deltasql.mirror.policy import checkpoint_due
 from deltasql.mirror.publish import Failure, Outcome
 from deltasql.ops.services import Services
+from deltasql.spark.reach import within_reach
 from deltasql.spark.tasks import CheckpointTask, PublishTask, checkpoint, publish
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def mirror_on_spark(
         return engine.run(chosen)
     reports: dict[str, TableReport] = {}
     runs: list[_Run] = []
-    for table in chosen:
+    for table in filter(within_reach, chosen):
         lease = services.outbox.acquire(table, settings.lease_seconds)
         if lease is None:
             # Somebody else is at it; waiting for one table must not keep the others.

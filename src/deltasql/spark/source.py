@@ -28,18 +28,22 @@ from deltasql.ledger.contracts import TableEntry
 from deltasql.ops.services import Services, open_services
 from deltasql.ops.snapshot import Snapshot, snapshot_at
 from deltasql.ops.write import append_of, overwrite_of, refuse_append_only
-from deltasql.protocol.actions import AddFile
+from deltasql.protocol.actions import AddFile, Metadata
 from deltasql.protocol.arrow import conform
 from deltasql.protocol.features import check_readable, check_writable
-from deltasql.protocol.predicate import Predicate
+from deltasql.protocol.predicate import Predicate, parse
 from deltasql.protocol.schema import parse_schema
 from deltasql.protocol.skipping import may_match
 from deltasql.spark.filters import to_predicate
 from deltasql.spark.options import SourceOptions, parse_options
+from deltasql.spark.reach import require_reach
 from deltasql.spark.tasks import WriteTask, read_rows, write_rows
 
 # How much one read task takes on, so that small files share one.
 _TASK_BYTES = 64 * 1024 * 1024
+# Until SPARK-58551, which brought limits too, all scans of one DataFrame share what the last of them pushed: after
+# `df.filter(…)` a plain `df.count()` would count too few rows.
+PUSHING_IS_SAFE = hasattr(DataSourceReader, "pushLimit")
 
 
 class DeltaSqlDataSource(DataSource):
@@ -55,6 +59,7 @@ class DeltaSqlDataSource(DataSource):
     def schema(self) -> SparkStruct:
         with _opened(self._options) as (services, entry):
             snapshot = snapshot_at(services, entry, self._options.version, self._options.timestamp)
+            _chosen_by(self._options.filter, snapshot.metadata)
             return spark_schema(snapshot)
 
     def reader(self, schema: SparkStruct) -> TableReader:  # noqa: ARG002
@@ -88,36 +93,33 @@ class TableReader(DataSourceReader):
             self._location = entry.location
             self._metadata = snapshot.metadata
             self._version = snapshot.version
+            self._predicates = _chosen_by(options.filter, snapshot.metadata)
 
     def partitions(self) -> Sequence[InputPartition]:
         with _opened(self._options) as (services, entry):
             return _pack(self._plan(snapshot_at(services, entry, self._version)))
 
     def _plan(self, snapshot: Snapshot) -> Iterable[AddFile]:
-        return snapshot.adds()
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, FilePartition)
-        return read_rows(self._location, self._options.storage, self._metadata, partition.files)
-
-
-class PushingReader(TableReader):
-    def __init__(self, options: SourceOptions) -> None:
-        super().__init__(options)
-        self._predicates: list[Predicate] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Keep what helps to choose files. Spark still filters rows: every filter is handed back."""
-        schema = parse_schema(self._metadata.schema_string)
-        found = (to_predicate(item, schema) for item in filters)
-        self._predicates = [predicate for predicate in found if predicate is not None]
-        return filters
-
-    def _plan(self, snapshot: Snapshot) -> Iterable[AddFile]:
+        if not self._predicates:
+            yield from snapshot.adds()
+            return
         for add in snapshot.adds():
             facts = snapshot.facts(add)
             if all(may_match(predicate, facts) for predicate in self._predicates):
                 yield add
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, FilePartition)
+        return read_rows(self._location, self._options.storage, self._metadata, partition.files, self._options.filter)
+
+
+class PushingReader(TableReader):
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Keep what helps to choose files. Spark still filters rows: every filter is handed back."""
+        schema = parse_schema(self._metadata.schema_string)
+        found = (to_predicate(item, schema) for item in filters)
+        self._predicates += [predicate for predicate in found if predicate is not None]
+        return filters
 
 
 class FilesWritten(WriterCommitMessage):
@@ -132,7 +134,8 @@ class TableWriter(DataSourceArrowWriter):
     def __init__(self, options: SourceOptions, schema: SparkStruct, overwrite: bool) -> None:
         self._options = options
         self._overwrite = overwrite
-        for name, value in (("versionAsOf", options.version), ("timestampAsOf", options.timestamp)):
+        only_read = {"versionAsOf": options.version, "timestampAsOf": options.timestamp, "filter": options.filter}
+        for name, value in only_read.items():
             if value is not None:
                 raise ConfigError(f"{name} is for reading", hint="leave it out of the write", field=name)
         with _opened(options) as (services, entry):
@@ -174,7 +177,9 @@ class TableWriter(DataSourceArrowWriter):
 def _opened(options: SourceOptions) -> Generator[tuple[Services, TableEntry]]:
     services = open_services(options.ledger, options.storage)
     try:
-        yield services, services.reader.table(options.table)
+        entry = services.reader.table(options.table)
+        require_reach(entry)
+        yield services, entry
     finally:
         services.close()
 
@@ -182,6 +187,10 @@ def _opened(options: SourceOptions) -> Generator[tuple[Services, TableEntry]]:
 def spark_schema(snapshot: Snapshot) -> SparkStruct:
     # A Delta schema string is a Spark schema's JSON.
     return SparkStruct.fromJson(json.loads(snapshot.metadata.schema_string))
+
+
+def _chosen_by(filter: str | None, metadata: Metadata) -> list[Predicate]:
+    return [] if filter is None else [parse(filter, parse_schema(metadata.schema_string))]
 
 
 def _empty_rows(schema: SparkStruct) -> pa.Table:

@@ -18,6 +18,8 @@ from deltasql.mirror.publish import Failure, Outcome, find_foreign, publish_vers
 from deltasql.ops.files import TARGET_FILE_BYTES, RowWriter, read_file
 from deltasql.protocol.actions import AddFile, Metadata
 from deltasql.protocol.arrow import conform
+from deltasql.protocol.predicate import parse
+from deltasql.protocol.rows import evaluate
 from deltasql.protocol.schema import parse_schema
 from deltasql.storage.locations import open_store
 
@@ -51,10 +53,15 @@ def write_rows(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> tuple[list
 
 
 def read_rows(
-    location: str, storage: Mapping[str, str], metadata: Metadata, files: Sequence[AddFile]
+    location: str, storage: Mapping[str, str], metadata: Metadata, files: Sequence[AddFile], filter: str | None
 ) -> Iterator[pa.RecordBatch]:
+    """The rows of these files, or those for which `filter` is true."""
+    predicate = None if filter is None else parse(filter, parse_schema(metadata.schema_string))
     for add in files:
-        yield from read_file(location, storage, metadata, add).to_batches(max_chunksize=_BATCH_ROWS)
+        rows = read_file(location, storage, metadata, add)
+        if predicate is not None:
+            rows = rows.filter(evaluate(predicate, rows))
+        yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
 
 
 class PublishTask(msgspec.Struct, frozen=True, kw_only=True):

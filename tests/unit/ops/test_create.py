@@ -64,12 +64,22 @@ def test_names_that_cannot_be_are_refused(lake: Lake, ledger: str, name: str) ->
 
 Refused = Callable[[Lake], object]
 
+
+def delta_schema(kind: str, mark: str = "comment") -> str:
+    return f'{{"type":"struct","fields":[{{"name":"a","type":{kind},"nullable":true,"metadata":{{"{mark}":"1"}}}}]}}'
+
+
 CREATIONS: list[tuple[str, Refused, type[DeltaSqlError], str]] = [
     ("taken", lambda lake: lake.create_table("sales.orders", SCHEMA), TableExistsError, "name"),
     ("no schema", lambda lake: lake.create_table("t", cast("str", 7)), InvalidInputError, "schema"),
     ("no JSON", lambda lake: lake.create_table("t", "{"), SchemaError, "schema"),
     ("half a character", lambda lake: lake.create_table("t", '{"type":"\ud800"}'), SchemaError, "schema"),
     ("no columns", lambda lake: lake.create_table("t", pa.schema([])), SchemaError, "schema"),
+    ("variant", lambda lake: lake.create_table("t", delta_schema('"variant"')), UnsupportedError, "schema"),
+    *(
+        (mark, lambda lake, mark=mark: lake.create_table("t", delta_schema('"long"', mark)), UnsupportedError, "schema")
+        for mark in ("delta.generationExpression", "delta.identity.start", "delta.invariants", "CURRENT_DEFAULT")
+    ),
     ("unsigned", lambda lake: lake.create_table("t", pa.schema([("u", pa.uint8())])), SchemaError, "u"),
     ("partition", lambda lake: lake.create_table("t", SCHEMA, partition_by=["x"]), SchemaError, "partition_by"),
     ("text", lambda lake: lake.create_table("t", SCHEMA, partition_by="day"), InvalidInputError, "partition_by"),
