@@ -19,6 +19,7 @@ from deltasql.errors import (
     SchemaError,
     TableExistsError,
     TableNotFoundError,
+    UnsupportedError,
 )
 from deltasql.storage.locations import open_store
 
