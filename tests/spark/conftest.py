@@ -55,7 +55,8 @@ def _builder(folder: Path) -> SparkSession.Builder:
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     }
-    builder = SparkSession.builder.master("local[2]").appName("deltasql tests")
+    # Two tasks at a time, and a second try for one that fails, as on a cluster.
+    builder = SparkSession.builder.master("local[2, 2]").appName("deltasql tests")
     for name, value in options.items():
         builder = builder.config(name, value)
     return builder

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
@@ -154,6 +155,30 @@ def test_a_killed_process_that_writes_the_files(here: SparkLake, failing: Failin
     source = registered(here.spark, Dying)
     assert "crashed" in failing.write(rows_through(here.spark, lambda key: key), format=source)
     failing.left_nothing_but_files()
+
+
+def test_a_task_that_is_tried_again(here: SparkLake, table: Table) -> None:
+    """Its first attempt has written its file when it is killed; only the second one's counts."""
+
+    class DyingOnce(TableWriter):
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesWritten:
+            batches = list(iterator)
+            written = super().write(iter(batches))
+            context = TaskContext.get()
+            assert context is not None
+            if LAST in batches[0].column("k").to_pylist() and context.attemptNumber() == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return written
+
+    before = files(table)
+    rows = rows_through(here.spark, lambda key: key)
+    source = registered(here.spark, DyingOnce)
+    rows.write.format(source).option("ledger", here.ledger).option("table", "t").mode("append").save()
+    assert table.version == 2
+    assert keys(table) == sorted([-1, -2, *range(ROWS)])
+    assert len(files(table) - before) == TASKS + 1
+    assert len(left_over(table)) == 1
+    assert left_over(table).isdisjoint(unquote(add.path) for add in table.snapshot().adds())
 
 
 # -- commits ----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from pyspark.sql.functions import lit
 import deltasql.spark
 from deltasql import Table
 from deltasql.spark.options import parse_options
-from deltasql.spark.source import FilePartition, PushingDataSource, PushingReader
+from deltasql.spark.source import FilePartition, PushingReader
 from readers.normal import KEY
 from spark_lakes import SparkLake
 
@@ -179,8 +179,7 @@ def here(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     made = SparkLake(session, tmp_path_factory.mktemp("filters"))
     # The pushing source is there on every Spark; whether it is chosen by itself is another question.
-    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    session.dataSource.register(PushingDataSource)
+    deltasql.spark.register(session, push_filters=True)
     with made.lake:
         yield made
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+from pyspark.errors import PySparkException
 
 from deltasql.config import MirrorSettings
 from deltasql.errors import LedgerBusyError
@@ -84,7 +86,8 @@ def _publish_all(spark: SparkSession, services: Services, engine: MirrorEngine, 
             return
         outcomes = _fan_out(spark, publish, [task for _, task in work])
         for (run, task), outcome in zip(work, outcomes, strict=True):
-            _record(services, engine, run, task, outcome)
+            known = Outcome(failure=outcome) if isinstance(outcome, Failure) else outcome
+            _record(services, engine, run, task, known)
 
 
 def _next_task(services: Services, run: _Run) -> PublishTask | None:
@@ -152,7 +155,15 @@ def _checkpoint_all(
 
 
 def _fan_out(spark: SparkSession, work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """Run each task as a Spark task of its own; the answers come back in the tasks' order."""
+    """Run each task as a Spark task of its own; the answers, or a `Failure`, come back in the tasks' order."""
     # The RDD interface: mapInArrow would want pandas of every user.
     context: Any = spark.sparkContext
-    return context.parallelize(tasks, len(tasks)).map(work).collect()
+    try:
+        return context.parallelize(tasks, len(tasks)).map(work).collect()
+    except (PySparkException, Py4JError) as error:
+        # A process that dies takes the whole job with it. Alone, each task answers for itself.
+        if len(tasks) > 1:
+            return [answer for task in tasks for answer in _fan_out(spark, work, [task])]
+        reason = " ".join(str(error).splitlines()[:2])[:500]
+        hint = "look for the reason in the logs of Spark's executors; the next run tries again"
+        return [Failure(error_class="transient", message=f"the Spark task failed: {reason}", hint=hint)]
