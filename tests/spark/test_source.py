@@ -15,6 +15,7 @@ import deltasql.spark
 from deltasql.protocol.schema import StructType, parse_schema
 from deltasql.protocol.stats import collect_stats
 from deltasql.spark.source import DeltaSqlDataSource
+from deltasql.storage.locations import open_store
 from readers.normal import KEY, difference, normalise
 from readers.tables import by_day, every_value, plain, primitives, rows, strings
 from readers.values import PRIMITIVES
@@ -181,5 +182,7 @@ def test_a_store_in_memory_is_refused(spark: SparkSession, tmp_path: Path) -> No
                 attempt()
         assert table.version == 1
         # The mirror does its work where the memory is.
+        lake.create_table("another", plain(0, 0).schema)
         assert lake.mirror(spark=spark).ok
         assert table.mirror_head().published_version == 1
+        assert [meta.key for meta in open_store(table.location).list("_delta_log/")]

@@ -96,6 +96,10 @@ def test_a_file_ends_where_it_is_large_enough(store: MemoryStore) -> None:
         # Rounded to whole rows, so one may be left over.
         assert files <= len(adds) <= files + 1
         assert read(metadata(), adds).equals(rows)
+    # A full one is not held back until the end.
+    writer = RowWriter(store, metadata(), file_bytes=size)
+    writer.write(rows)
+    assert waiting(writer) == 0
     # Small batches share a file until it is full.
     writer = RowWriter(store, metadata(), file_bytes=size * 2)
     for start in range(0, 1_000, 10):
