@@ -37,7 +37,7 @@ class SparkLake:
         """The rows as a DataFrame with the table's types, in as many partitions as asked for."""
         schema = StructType.fromJson(json.loads(table.snapshot().metadata.schema_string))
         create: Any = self.spark.createDataFrame
-        # PySpark does not take slices of nested arrays; chunks are only put together, and so copied, where there are two.
+        # PySpark does not take slices of nested arrays; chunks are put together, and so copied, where there are two.
         made = create(pa.concat_tables([rows, rows.slice(0, 0)]).combine_chunks(), schema=schema)
         return made if parts is None else made.repartition(parts)
 
