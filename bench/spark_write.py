@@ -22,7 +22,7 @@ SCHEMA = pa.schema(
 )
 
 
-def run(rows: int = ROWS, rounds: int = ROUNDS) -> None:
+def run(name: str, rows: int, rounds: int) -> None:
     home = Path(tempfile.mkdtemp(prefix="deltasql-bench-"))
     try:
         with spark_session("local[*]", "deltasql bench", log=home / "spark.log", configure=with_delta) as spark:
@@ -60,10 +60,12 @@ def run(rows: int = ROWS, rounds: int = ROUNDS) -> None:
         }
         table(f"Writing {rows:,} rows from Spark (median of {rounds})", seconds, ratios)
         what = f"{rows:,} rows of 5 columns appended from a DataFrame on local[*], snappy, statistics on all columns"
-        print(f"kept in {keep('spark_write', what, seconds, ratios, rows=rows).name}")
+        print(f"kept in {keep(name, what, seconds, ratios, rows=rows).name}")
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    run()
+    # The large one is about throughput, the small one about what a commit costs.
+    run("spark_write", ROWS, ROUNDS)
+    run("spark_write_small", 1_000, 15)

@@ -31,7 +31,7 @@ def test_it_works_and_works_again(tmp_path: Path) -> None:
     assert "shop.orders: checkpoint at version 7" in first.stdout
     assert "identical" in first.stdout
     assert "NOT" not in first.stdout
-    assert "deltasql table history shop.orders" in first.stdout
+    assert "table history shop.orders" in first.stdout
 
     second = demo(tmp_path, "--json")
     assert second.returncode == 0, second.stdout + second.stderr

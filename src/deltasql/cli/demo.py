@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import sys
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -248,10 +250,13 @@ def _summarise(folder: Path, ledger: str, orders: Table, agreed: list[dict[str, 
     )
     print_line("")
     print_line(f"Done in {sum(seconds for _, seconds in steps.taken):.0f} s. What to type next:")
+    # As it was called: in a fresh clone the command is not on the PATH.
+    command = "deltasql" if shutil.which("deltasql") else os.path.relpath(sys.argv[0])
     print_line(f"  export DELTASQL_LEDGER={ledger}")
-    print_line("  deltasql table list")
-    print_line("  deltasql table history shop.orders")
-    print_line("  deltasql show shop.orders 1")
-    print_line("  deltasql mirror status")
+    print_line(f"  {command} table list")
+    print_line(f"  {command} table history shop.orders")
+    print_line(f"  {command} show shop.orders 1")
+    print_line(f"  {command} mirror status")
     print_line(f"  ls {folder}/warehouse/shop/orders/_delta_log")
-    print_line(f"  python -c \"import deltalake; print(deltalake.DeltaTable('{orders.location}').history(1))\"")
+    python = os.path.relpath(sys.executable)
+    print_line(f"  {python} -c \"import deltalake; print(deltalake.DeltaTable('{orders.location}').history(1))\"")
