@@ -8,10 +8,11 @@ import shutil
 import sys
 import time
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -75,32 +76,28 @@ def demo(
     require_readers()
     home = _fresh(folder)
     steps = _Steps(silent=as_json)
-    ledger = f"sqlite:///{home / 'lake.db'}"
-    with steps.step(f"Starting Spark on {master} (the first time it fetches Delta's jars, for the reader)"):
-        opened = spark_session(master, "deltasql demo", log=home / "spark.log", configure=with_delta)
-        spark = opened.__enter__()
-    try:
-        register(spark)
-        with connect(ledger, root=str(home / "warehouse")) as lake:
-            customers, orders = _create(lake, steps)
-            _write(spark, lake, ledger, rows, steps)
-            with steps.step("Publishing the log from Spark: one task a table, states moved by the driver"):
-                report = lake.mirror(spark)
-                steps.say(f"{report.published} versions published")
-            with steps.step("Writing a checkpoint of each table, straight from the ledger"):
-                for table in (customers, orders):
-                    steps.say(f"{table.name}: checkpoint at version {table.checkpoint()}")
-            agreed = [_compare(table, spark, READERS, steps) for table in (customers, orders)]
-            identical = _lose_and_rebuild(lake, orders, steps)
-            ok = report.ok and all(each["agree"] for table in agreed for each in table["readers"]) and identical
-            if as_json:
-                print_json(
-                    {"ok": ok, "folder": str(home), "ledger": ledger, "tables": agreed, "rebuilt_identical": identical}
-                )
-            else:
-                _summarise(folder, ledger, orders, agreed, steps)
-    finally:
-        opened.__exit__(None, None, None)
+    ledger = f"sqlite:///{quote(str(home / 'lake.db'))}"
+    with ExitStack() as stack:
+        with steps.step(f"Starting Spark on {master} (the first time it fetches Delta's jars, for the reader)"):
+            session = spark_session(master, "deltasql demo", log=home / "spark.log", configure=with_delta)
+            spark = stack.enter_context(session)
+            register(spark)
+        lake = stack.enter_context(connect(ledger, root=str(home / "warehouse")))
+        customers, orders = _create(lake, steps)
+        _write(spark, lake, ledger, rows, steps)
+        with steps.step("Publishing the log from Spark: one task a table, states moved by the driver"):
+            report = lake.mirror(spark)
+            steps.say(f"{report.published} versions published")
+        with steps.step("Writing a checkpoint of each table, straight from the ledger"):
+            for table in (customers, orders):
+                steps.say(f"{table.name}: checkpoint at version {table.checkpoint()}")
+        agreed = [_compare(table, spark, READERS, steps) for table in (customers, orders)]
+        identical = _lose_and_rebuild(lake, orders, steps)
+    ok = report.ok and all(each["agree"] for table in agreed for each in table["readers"]) and identical
+    if as_json:
+        print_json({"ok": ok, "folder": str(home), "ledger": ledger, "tables": agreed, "rebuilt_identical": identical})
+    else:
+        _summarise(folder, ledger, orders, agreed, steps)
     if not ok:
         print_problem("the readers and the ledger do not agree", f"look into {home}; this is a bug, please report it")
         raise typer.Exit(FAILURE)
