@@ -25,7 +25,9 @@ def demo(folder: Path, *words: str, **environment: str) -> subprocess.CompletedP
 
 
 def test_it_works_and_works_again(tmp_path: Path) -> None:
-    first = demo(tmp_path)
+    folder = tmp_path / "a folder #1, größer"
+    folder.mkdir()
+    first = demo(folder)
     assert first.returncode == 0, first.stdout + first.stderr
     assert "shop.customers: checkpoint at version 2" in first.stdout
     assert "shop.orders: checkpoint at version 7" in first.stdout
@@ -33,7 +35,7 @@ def test_it_works_and_works_again(tmp_path: Path) -> None:
     assert "NOT" not in first.stdout
     assert "table history shop.orders" in first.stdout
 
-    second = demo(tmp_path, "--json")
+    second = demo(folder, "--json")
     assert second.returncode == 0, second.stdout + second.stderr
     found = json.loads(second.stdout)
     assert (found["ok"], found["rebuilt_identical"]) == (True, True)

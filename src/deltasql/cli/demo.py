@@ -92,7 +92,7 @@ def demo(
             for table in (customers, orders):
                 steps.say(f"{table.name}: checkpoint at version {table.checkpoint()}")
         agreed = [_compare(table, spark, READERS, steps) for table in (customers, orders)]
-        identical = _lose_and_rebuild(lake, orders, steps)
+        identical = _lose_and_rebuild(lake, home, orders, steps)
     ok = report.ok and all(each["agree"] for table in agreed for each in table["readers"]) and identical
     if as_json:
         print_json({"ok": ok, "folder": str(home), "ledger": ledger, "tables": agreed, "rebuilt_identical": identical})
@@ -219,8 +219,8 @@ def fingerprint(rows: pa.Table) -> tuple[int, int]:
     return rows.num_rows, sum(hash(row) for row in zip(*columns, strict=True))
 
 
-def _lose_and_rebuild(lake: Lake, table: Table, steps: _Steps) -> bool:
-    log = Path(table.location.removeprefix("file://")) / "_delta_log"
+def _lose_and_rebuild(lake: Lake, home: Path, table: Table, steps: _Steps) -> bool:
+    log = home / "warehouse" / "shop" / "orders" / "_delta_log"
     victim = log / f"{random.randint(0, table.version):020d}.json"  # noqa: S311 (any will do)
     before = victim.read_bytes()
     with steps.step(f"Deleting {victim.name} from the log of {table.name} and rebuilding it from the ledger"):
