@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from deltasql.protocol.actions import AddFile
+from deltasql.protocol.predicate import parse
 from deltasql.protocol.schema import ArrayType, DataType, DecimalType, PrimitiveType, StructField, StructType
+from deltasql.protocol.skipping import FileFacts, facts_from, matches_all, may_match
 
 
 def struct(**fields: str | DataType) -> StructType:
@@ -62,3 +67,23 @@ FILE_SCHEMA = struct(
     st=struct(u="long", v="string"),
 )
 PARTITIONED = ("p", "day", "w", "at")
+
+
+def outcome(text: str, facts: FileFacts) -> str:
+    """`none`, `all` or `some`: what the file is taken to hold of matches."""
+    predicate = parse(text, FILE_SCHEMA)
+    may, surely = may_match(predicate, facts), matches_all(predicate, facts)
+    assert may or not surely
+    return "all" if surely else "some" if may else "none"
+
+
+def facts_of(text: str | None, partition_values: Mapping[str, str | None] | None = None) -> FileFacts:
+    add = AddFile(
+        path="f",
+        size=1,
+        modification_time=1,
+        data_change=True,
+        stats=text,
+        partition_values=partition_values or {},
+    )
+    return facts_from(add, FILE_SCHEMA, PARTITIONED)

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from deltasql.protocol.actions import AddFile
 from deltasql.protocol.predicate import parse
 from deltasql.protocol.schema import DataType, PrimitiveType, StructField, StructType
-from deltasql.protocol.skipping import FileFacts, facts_from, matches_all, may_match
-from predicate_samples import FILE_SCHEMA as SCHEMA
-from predicate_samples import PARTITIONED
+from deltasql.protocol.skipping import facts_from, may_match
+from predicate_samples import facts_of, outcome
 
 pytestmark = pytest.mark.unit
-
-
-def outcome(text: str, facts: FileFacts) -> str:
-    """`none`, `all` or `some`: what the file is taken to hold of matches."""
-    predicate = parse(text, SCHEMA)
-    may, surely = may_match(predicate, facts), matches_all(predicate, facts)
-    assert may or not surely
-    return "all" if surely else "some" if may else "none"
-
-
-def facts_of(text: str | None, partition_values: Mapping[str, str | None] | None = None) -> FileFacts:
-    add = AddFile(
-        path="f",
-        size=1,
-        modification_time=1,
-        data_change=True,
-        stats=text,
-        partition_values=partition_values or {},
-    )
-    return facts_from(add, SCHEMA, PARTITIONED)
 
 
 @pytest.mark.parametrize(

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from deltasql.protocol.actions import AddFile
-from deltasql.protocol.predicate import parse
-from deltasql.protocol.skipping import FileFacts, facts_from, matches_all, may_match
-from predicate_samples import FILE_SCHEMA as SCHEMA
-from predicate_samples import PARTITIONED
+from deltasql.protocol.skipping import FileFacts
+from predicate_samples import facts_of, outcome
 
 pytestmark = pytest.mark.unit
-
-
-def outcome(text: str, facts: FileFacts) -> str:
-    """`none`, `all` or `some`: what the file is taken to hold of matches."""
-    predicate = parse(text, SCHEMA)
-    may, surely = may_match(predicate, facts), matches_all(predicate, facts)
-    assert may or not surely
-    return "all" if surely else "some" if may else "none"
 
 
 def stats(low: object, high: object, name: str = "id", nulls: int | None = 0, records: int | None = 10) -> FileFacts:
@@ -33,18 +21,6 @@ def stats(low: object, high: object, name: str = "id", nulls: int | None = 0, re
     if records is not None:
         body["numRecords"] = records
     return facts_of(json.dumps(body))
-
-
-def facts_of(text: str | None, partition_values: Mapping[str, str | None] | None = None) -> FileFacts:
-    add = AddFile(
-        path="f",
-        size=1,
-        modification_time=1,
-        data_change=True,
-        stats=text,
-        partition_values=partition_values or {},
-    )
-    return facts_from(add, SCHEMA, PARTITIONED)
 
 
 @pytest.mark.parametrize(
