@@ -18,6 +18,7 @@ from deltasql.ledger.writer import SqlTxnLogWriter
 from deltasql.outcomes import Committed
 from deltasql.protocol.actions import Action
 from ledger_samples import creation, draft, paths
+from postgres_server import PostgresServer
 
 
 class LedgerUnderTest(msgspec.Struct, kw_only=True):
@@ -62,9 +63,13 @@ class LedgerUnderTest(msgspec.Struct, kw_only=True):
         ]
 
 
-def sql_ledger(ledger: Ledger) -> LedgerUnderTest:
+def sql_ledger(ledger: Ledger, drop: Callable[[], None] = lambda: None) -> LedgerUnderTest:
     def set_clock(milliseconds: int) -> None:
         ledger.dialect.clock = str(milliseconds)
+
+    def close() -> None:
+        ledger.close()
+        drop()
 
     return LedgerUnderTest(
         writer=SqlTxnLogWriter(ledger),
@@ -72,21 +77,52 @@ def sql_ledger(ledger: Ledger) -> LedgerUnderTest:
         outbox=SqlOutbox(ledger),
         other_outbox=SqlOutbox(ledger),
         set_clock=set_clock,
-        close=ledger.close,
+        close=close,
         url=ledger.url,
     )
 
 
-def _sqlite(folder: Path, made_once: Path) -> LedgerUnderTest:
-    # Migrated once for all tests: they are not about that.
-    template = made_once / "ledger.db"
-    if not template.exists():
-        open_ledger(f"sqlite:///{template}").close()
-    shutil.copyfile(template, folder / "ledger.db")
-    return sql_ledger(open_ledger(f"sqlite:///{folder}/ledger.db"))
+class Room(msgspec.Struct):
+    """Where a ledger may be made: in a folder of its own, beside templates that are made once for the whole run."""
+
+    folder: Path
+    made_once: Path
+    postgres: Callable[[], PostgresServer]
+
+    def template(self, name: str, scheme: str) -> Path:
+        """A file with an empty ledger, migrated once for all tests: they are not about that."""
+        file = self.made_once / name
+        if not file.exists():
+            open_ledger(f"{scheme}:///{file}").close()
+        return file
 
 
-def _memory(_folder: Path, _made_once: Path) -> LedgerUnderTest:
+def _sqlite(room: Room) -> LedgerUnderTest:
+    shutil.copyfile(room.template("ledger.db", "sqlite"), room.folder / "ledger.db")
+    return sql_ledger(open_ledger(f"sqlite:///{room.folder}/ledger.db"))
+
+
+def _duckdb(room: Room) -> LedgerUnderTest:
+    shutil.copyfile(room.template("ledger.duckdb", "duckdb"), room.folder / "ledger.duckdb")
+    return sql_ledger(open_ledger(f"duckdb:///{room.folder}/ledger.duckdb"))
+
+
+def _postgresql(room: Room) -> LedgerUnderTest:
+    url = postgres_ledger(room.postgres(), room.made_once)
+    return sql_ledger(open_ledger(url), drop=lambda: room.postgres().drop(url))
+
+
+def postgres_ledger(server: PostgresServer, made_once: Path) -> str:
+    """The URL of a fresh, empty ledger on a server."""
+    note = made_once / "postgresql"
+    if not note.exists():
+        template = server.new_database()
+        open_ledger(template).close()
+        note.write_text(template)
+    return server.new_database(note.read_text())
+
+
+def _memory(_room: Room) -> LedgerUnderTest:
     stopped: list[int] = []
     ledger = MemoryLedger(clock=lambda: stopped[-1] if stopped else time.time_ns() // 1_000_000)
     return LedgerUnderTest(
@@ -99,8 +135,13 @@ def _memory(_folder: Path, _made_once: Path) -> LedgerUnderTest:
     )
 
 
-# Each makes an empty ledger in a folder of its own; a second folder is kept for the whole run.
-BACKENDS: dict[str, Callable[[Path, Path], LedgerUnderTest]] = {"sqlite": _sqlite, "memory": _memory}
+# Each makes an empty ledger.
+BACKENDS: dict[str, Callable[[Room], LedgerUnderTest]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgresql,
+    "duckdb": _duckdb,
+    "memory": _memory,
+}
 
 # Those that other processes can open.
-SHARED = ("sqlite",)
+SHARED = ("sqlite", "postgresql", "duckdb")

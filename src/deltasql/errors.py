@@ -14,6 +14,9 @@
     ├── ConflictError               a concurrent commit won; carries the `Conflict`
     ├── LedgerError                 the database refused or failed
     │   ├── LedgerBusyError         locked by another process; trying again may help
+    │   │   └── LedgerRaceError     the database gave this transaction up for another
+    │   ├── LedgerUnavailableError  the database cannot be reached
+    │   │   └── CommitUnknownError  the connection was lost during a commit, which may or may not stand
     │   ├── LedgerCorruptError      the ledger contradicts itself
     │   └── LedgerFullError         the database's disk is full
     ├── StorageError                the object store refused or failed
@@ -37,6 +40,8 @@ succeed on a newer snapshot (`rebase`)?
     ConflictError             conflict     warning   no     yes
     LedgerError               bug          critical  no     no
     LedgerBusyError           transient    warning   yes    no
+    LedgerUnavailableError    transient    critical  yes    no
+    CommitUnknownError        transient    critical  no     no
     LedgerCorruptError        corrupt      critical  no     no
     LedgerFullError           capacity     critical  yes    no
     StorageError              bug          error     no     no
@@ -157,6 +162,26 @@ class LedgerBusyError(LedgerError):
     retry = True
 
 
+class LedgerRaceError(LedgerBusyError):
+    pass
+
+
+class LedgerUnavailableError(LedgerError):
+    error_class = "transient"
+    retry = True
+
+
+class CommitUnknownError(LedgerUnavailableError):
+    """Whether the commit stands is not known. Repeated with `token`, it is made once, whatever happened."""
+
+    # Blindly repeated it might be made twice.
+    retry = False
+
+    def __init__(self, message: str, *, token: str) -> None:
+        super().__init__(message, hint=f"repeat it with token={token!r}: where it stands, that returns its version")
+        self.token = token
+
+
 class LedgerCorruptError(LedgerError):
     error_class = "corrupt"
 
@@ -203,3 +228,7 @@ class ForeignCommitError(LogError):
 
 class QuarantinedError(LogError):
     error_class = "foreign"
+
+
+class DurabilityWarning(UserWarning):
+    """The database's settings allow it to lose what it has acknowledged."""

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from deltasql.ledger import statements as sql
 from deltasql.ledger.contracts import LIVE, RecordedCommit, TableEntry
-from deltasql.ledger.engine import Session
+from deltasql.ledger.dialects import Session
+from deltasql.ledger.dialects.base import Change, Insert
+from deltasql.ledger.heads import Head
 from deltasql.ledger.rows import ACTION_TABLES, ADD, DOMAIN, REMOVE, TXN, ActionTable, dump
 from deltasql.protocol.actions import (
     Action,
     AddFile,
     CommitInfo,
     DomainMetadata,
-    Metadata,
     RemoveFile,
     SetTransaction,
-    TableProtocol,
 )
-from deltasql.protocol.properties import in_commit_timestamps
 
 _LifeKey = tuple[str, ...]
 
@@ -29,11 +30,8 @@ class _Collector:
 
     def __init__(self, table_id: int) -> None:
         self.table_id = table_id
-        self.rows: dict[str, list[list[Any]]] = {}
+        self.rows: dict[ActionTable, list[list[Any]]] = {}
         self._alive: dict[tuple[str, _LifeKey], list[Any]] = {}
-        self.metadata_version = -1
-        self.protocol_version = -1
-        self.in_commit_timestamps = False
 
     def add(self, version: int, ordinal: int, action: Action) -> None:
         table = ACTION_TABLES[type(action)]
@@ -51,14 +49,9 @@ class _Collector:
             case DomainMetadata():
                 self._end(DOMAIN, (action.domain,), version)
                 self._begin(table, (action.domain,), row)
-            case Metadata():
-                self.metadata_version = version
-                self.in_commit_timestamps = in_commit_timestamps(action.configuration)
-            case TableProtocol():
-                self.protocol_version = version
             case _:
                 pass
-        self.rows.setdefault(sql.insert_action(table), []).append(row)
+        self.rows.setdefault(table, []).append(row)
 
     def _begin(self, table: ActionTable, key: _LifeKey, row: list[Any]) -> None:
         row.append(LIVE)
@@ -70,35 +63,31 @@ class _Collector:
             row[-1] = version
 
 
-def insert_adopted(session: Session, entry: TableEntry, history: Sequence[tuple[RecordedCommit, int]]) -> None:
+def insert_adopted(
+    session: Session, entry: TableEntry, history: Sequence[tuple[RecordedCommit, int]], actor: str
+) -> None:
     """Insert a whole history; every version counts as published, because it was found in the log."""
     collector = _Collector(entry.table_id)
     versions: list[tuple[Any, ...]] = []
+    head = Head()
     for commit, size in history:
         place, info = _commit_info(commit)
         for ordinal, action in enumerate(commit.actions):
             if ordinal != place:
                 collector.add(commit.version, ordinal, action)
-        versions.append(_version_row(entry, commit, size, place, info))
+        head = head.after(commit.actions, commit.version, commit.timestamp)
+        versions.append((*_version_row(entry, commit, size, place, info), actor))
     now = session.now()
-    session.executemany(sql.INSERT_VERSION, versions)
-    for statement, rows in collector.rows.items():
-        session.executemany(statement, rows)
-    session.executemany(sql.INSERT_STATUS, [(entry.table_id, c.version, "SUCCESS", 0, now, now) for c, _ in history])
-    head, _ = history[-1]
-    session.execute(
-        sql.MOVE_HEAD,
-        (
-            head.version,
-            head.timestamp,
-            collector.metadata_version,
-            collector.protocol_version,
-            collector.in_commit_timestamps,
-            entry.table_id,
-            -1,
-        ),
+    statuses = [(entry.table_id, commit.version, "SUCCESS", 0, now, now) for commit, _ in history]
+    session.send(
+        [
+            Insert("dl_table_versions", sql.VERSION_COLUMNS, versions),
+            *(Insert(table.name, sql.action_columns(table), rows) for table, rows in collector.rows.items()),
+            Insert("dl_mirror_status", sql.STATUS_COLUMNS, statuses),
+            Change(sql.MOVE_HEAD, (*msgspec.structs.astuple(head), entry.table_id, -1)),
+            Change(sql.MOVE_PUBLISHED, (head.version, entry.table_id, -1)),
+        ]
     )
-    session.execute(sql.MOVE_PUBLISHED, (head.version, entry.table_id, -1))
 
 
 def _commit_info(commit: RecordedCommit) -> tuple[int | None, CommitInfo | None]:

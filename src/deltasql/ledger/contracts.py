@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltasql.outcomes import Committed, Conflict
 from deltasql.protocol.actions import Action, DomainMetadata, Metadata, SetTransaction, TableProtocol
-from deltasql.protocol.conflicts import BLIND, Reads
+from deltasql.protocol.conflicts import BLIND, IsolationLevel, Reads
 from deltasql.protocol.jsonlog import encode_commit
 
 # The end of life of what still lives: greater than any version.
@@ -60,6 +60,7 @@ class CommitDraft(msgspec.Struct, frozen=True, kw_only=True):
     create_at: str | None = None
     read_version: int | None = None
     reads: Reads = BLIND
+    isolation: IsolationLevel = "Serializable"
     token: str | None = None
 
 

@@ -3,58 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
 from weakref import WeakSet
 
-from deltasql.errors import ConfigError, LedgerVersionError
-from deltasql.ledger.dialects import Dialect, SqliteDialect, dialect_for
+import tenacity
+
+from deltasql.errors import ConfigError, LedgerBusyError, LedgerRaceError, LedgerUnavailableError, LedgerVersionError
+from deltasql.ledger.dialects import Session, dialect_for
+from deltasql.ledger.dialects.base import Mode
 
 # The newest migration in `migrations/versions`; a test holds the two equal.
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 VERSION_TABLE = "dl_schema_version"
 
+# For how long what can be repeated is repeated.
+RETRY_SECONDS = 30.0
 
-class Session:
-    """Statements inside one transaction."""
-
-    def __init__(self, connection: Any, dialect: Dialect) -> None:
-        self.pid = os.getpid()
-        self._connection = connection
-        self._dialect = dialect
-        self._spell = lru_cache(maxsize=512)(dialect.respell)
-
-    @property
-    def dialect(self) -> Dialect:
-        return self._dialect
-
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        return self._connection.execute(self._spell(sql), parameters)
-
-    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> Any:
-        return self._connection.executemany(self._spell(sql), rows)
-
-    def row(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        return self.execute(sql, parameters).fetchone()
-
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self.execute(sql, parameters).fetchall()
-
-    def batches(self, sql: str, parameters: Sequence[Any], size: int) -> Iterator[list[tuple[Any, ...]]]:
-        cursor = self.execute(sql, parameters)
-        while rows := cursor.fetchmany(size):
-            yield rows
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def now(self) -> int:
-        """The database's clock, in milliseconds."""
-        row = self.row(f"SELECT {self._dialect.clock}")
-        assert row is not None
-        return int(row[0])
+_T = TypeVar("_T")
 
 
 class Ledger:
@@ -64,36 +32,48 @@ class Ledger:
         self.dialect = dialect_for(url)
         # Taken from and given back by single operations of the list: these need no lock, and a fork cannot leave one.
         self._idle: list[Session] = []
+        self._free = _permits(self.dialect.pool_size)
         _ledgers.add(self)
 
     @property
     def url(self) -> str:
         return self.dialect.url
 
-    @contextmanager
-    def write(self) -> Generator[Session]:
+    def write(self) -> AbstractContextManager[Session]:
         """A transaction that writes: committed at the end of the block, rolled back where it raises."""
-        with self._transaction(self.dialect.begin_write, "COMMIT") as session:
-            yield session
+        return self._transaction("write")
 
-    @contextmanager
-    def read(self) -> Generator[Session]:
+    def read(self) -> AbstractContextManager[Session]:
         """One consistent view of the database; nothing is written."""
-        with self._transaction(self.dialect.begin_read, "ROLLBACK") as session:
-            yield session
+        return self._transaction("read")
+
+    def repeat(self, work: Callable[[], _T]) -> _T:
+        """Do what may be done again, until it is done: a connection that was lost is made anew, a lost race run again.
+
+        What still fails after `RETRY_SECONDS` reaches the caller.
+        """
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type((LedgerUnavailableError, LedgerRaceError)),
+            wait=tenacity.wait_random_exponential(multiplier=0.01, max=2),
+            stop=tenacity.stop_after_delay(RETRY_SECONDS),
+            reraise=True,
+        )(work)
 
     @contextmanager
-    def _transaction(self, begin: str, end: str) -> Generator[Session]:
+    def _transaction(self, mode: Mode) -> Generator[Session]:
         session = self._take()
         sound = False
         try:
-            session.execute(begin)
+            session.begin(mode)
             try:
                 yield session
             except BaseException:
                 sound = self._roll_back(session)
                 raise
-            session.execute(end)
+            if mode == "write":
+                session.commit()
+            else:
+                session.roll_back()
             sound = True
         except Exception as error:
             typed = self.dialect.classify(error)
@@ -101,16 +81,12 @@ class Ledger:
                 raise
             raise typed from error
         finally:
-            # A connection that failed to begin or end a transaction is in a state nobody knows.
-            if sound:
-                self._give_back(session)
-            else:
-                session.close()
+            self._give_back(session, sound=sound)
 
     def _roll_back(self, session: Session) -> bool:
         """Whether it worked. Where not, the database has done it by itself, and why it did is the better error."""
         try:
-            session.execute("ROLLBACK")
+            session.roll_back()
         except Exception as error:
             if self.dialect.classify(error) is None:
                 raise
@@ -118,10 +94,28 @@ class Ledger:
         return True
 
     def _take(self) -> Session:
-        return self._next_idle() or Session(self.dialect.connect(), self.dialect)
+        if self._free is not None and not self._free.acquire(timeout=self.dialect.pool_timeout):
+            raise LedgerBusyError(
+                f"all {self.dialect.pool_size} connections of this process to the ledger are in use",
+                hint="let fewer threads at it, end reads that were left half done, or raise pool_size in the URL",
+            )
+        try:
+            return self._next_idle() or self.dialect.open()
+        except BaseException:
+            self._permit()
+            raise
 
-    def _give_back(self, session: Session) -> None:
-        self._idle.append(session)
+    def _give_back(self, session: Session, *, sound: bool) -> None:
+        # A connection that failed to begin or end a transaction is in a state nobody knows.
+        if sound and self.dialect.keeps_connections:
+            self._idle.append(session)
+        else:
+            session.close()
+        self._permit()
+
+    def _permit(self) -> None:
+        if self._free is not None:
+            self._free.release()
 
     def _next_idle(self) -> Session | None:
         while self._idle:
@@ -130,14 +124,25 @@ class Ledger:
             except IndexError:
                 # Another thread was quicker.
                 return None
-            if session.pid == os.getpid():
+            if session.pid != os.getpid():
+                _inherited.append(session)
+            elif session.usable():
                 return session
-            _inherited.append(session)
+            else:
+                session.close()
         return None
 
     def close(self) -> None:
         while (session := self._next_idle()) is not None:
             session.close()
+
+    def after_fork(self) -> None:
+        """What other threads of the parent held is not given back here."""
+        self._free = _permits(self.dialect.pool_size)
+
+
+def _permits(number: int | None) -> threading.BoundedSemaphore | None:
+    return None if number is None else threading.BoundedSemaphore(number)
 
 
 # Connections found in a child of the process that opened them: they must be neither used nor closed there.
@@ -153,8 +158,13 @@ def _close_before_fork() -> None:
         ledger.close()
 
 
+def _renew_after_fork() -> None:
+    for ledger in list(_ledgers):
+        ledger.after_fork()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_close_before_fork)
+    os.register_at_fork(before=_close_before_fork, after_in_child=_renew_after_fork)
 
 
 def open_ledger(url: str, *, create: bool = True) -> Ledger:
@@ -172,6 +182,12 @@ def open_ledger(url: str, *, create: bool = True) -> Ledger:
     elif found != SCHEMA_VERSION:
         ledger.close()
         raise other_release(found)
+    try:
+        with ledger.read() as session:
+            ledger.dialect.check(session)
+    except BaseException:
+        ledger.close()
+        raise
     return ledger
 
 
@@ -179,16 +195,14 @@ def find_ledger(url: str) -> tuple[Ledger, str | None]:
     """A database, and the migration it stands at: None, with nothing made, where it holds no ledger."""
     ledger = Ledger(url)
     # SQLite makes a file where there is none, so it must not even be asked.
-    if isinstance(ledger.dialect, SqliteDialect) and not os.access(ledger.dialect.path, os.F_OK):
+    if not ledger.dialect.exists():
         return ledger, None
     return ledger, schema_version(ledger)
 
 
 def no_ledger(ledger: Ledger) -> ConfigError:
-    # Not the URL: that of a server may hold a password.
-    place = ledger.dialect.path if isinstance(ledger.dialect, SqliteDialect) else "this URL"
     return ConfigError(
-        f"there is no ledger at {place}",
+        f"there is no ledger at {ledger.dialect.shown()}",
         hint="correct the URL, or make a ledger: deltasql init --ledger URL --root PATH",
         field="ledger",
     )

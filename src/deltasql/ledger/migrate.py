@@ -27,17 +27,24 @@ def migrate(ledger: Ledger, revision: str = "head") -> str:
 
     Safe to call from many processes at once: the first one works, the others wait and find nothing to do.
     """
+    return ledger.repeat(lambda: _migrate(ledger, revision))
+
+
+def _migrate(ledger: Ledger, revision: str) -> str:
     # The raw driver goes first: it refuses a file that is no database with a message of ours.
-    found = schema_version(ledger)
+    found = schema_version(ledger) if ledger.dialect.exists() else None
     if found is not None and found > SCHEMA_VERSION:
         raise other_release(found)
     # On the same kind of connection as everything else: it waits for a lock as long, and writes as safely.
     engine = sqlalchemy.create_engine(
-        ledger.dialect.sqlalchemy_url(), creator=ledger.dialect.connect, poolclass=NullPool
+        ledger.dialect.sqlalchemy_url(), creator=ledger.dialect.sqlalchemy_connection, poolclass=NullPool
     )
+    if ledger.dialect.name == "duckdb":
+        _let_alembic_know_duckdb()
 
     def begin(connection: sqlalchemy.Connection) -> None:
-        connection.exec_driver_sql(ledger.dialect.begin_write)
+        for statement in ledger.dialect.begin_migration:
+            connection.exec_driver_sql(statement)
 
     event.listen(engine, "begin", begin)
     try:
@@ -54,3 +61,11 @@ def migrate(ledger: Ledger, revision: str = "head") -> str:
     if reached is None:
         raise ConfigError("the migration left no schema version", hint="check that the database is writable")
     return reached
+
+
+def _let_alembic_know_duckdb() -> None:
+    """Alembic finds how to speak to a database among the subclasses of its own class."""
+    from alembic.ddl.impl import DefaultImpl
+
+    class _DuckdbImpl(DefaultImpl):  # pyright: ignore[reportUnusedClass]
+        __dialect__ = "duckdb"

@@ -9,8 +9,11 @@ from collections.abc import Sequence
 
 from deltasql.ledger import statements as sql
 from deltasql.ledger.contracts import Lease, MirrorHead, MirrorStatus, TableEntry
-from deltasql.ledger.engine import Ledger, Session
+from deltasql.ledger.dialects import Session
+from deltasql.ledger.dialects.base import Change
+from deltasql.ledger.engine import Ledger
 from deltasql.ledger.refusals import check_published, lease_lost, no_table, published_elsewhere
+from deltasql.ledger.registry import entries
 
 MAX_ERROR_TEXT = 2_000
 
@@ -25,8 +28,7 @@ class SqlOutbox:
 
     def tables_owing(self) -> list[TableEntry]:
         with self._ledger.read() as session:
-            rows = session.rows(sql.SELECT_TABLES_OWING)
-        return [TableEntry(table_id=row[0], name=row[1], location=row[2]) for row in rows]
+            return entries(session.rows(sql.SELECT_TABLES_OWING))
 
     def mirror_head(self, table: TableEntry) -> MirrorHead:
         with self._ledger.read() as session:
@@ -53,18 +55,19 @@ class SqlOutbox:
             row = session.row(sql.SELECT_LEASE + session.dialect.lock_row, (table.table_id,))
             me = (self._holder, self._host, os.getpid())
             if row is None:
-                session.execute(sql.INSERT_LEASE, (table.table_id, *me, 1, expires))
+                if session.change(sql.INSERT_LEASE, (table.table_id, *me, 1, expires)) != 1:
+                    return None
                 return Lease(table_id=table.table_id, holder=self._holder, fence=1, seconds=seconds)
             _, host, pid, fence, until = row
             if until > now and not (host == self._host and _is_dead(pid)):
                 return None
-            if session.execute(sql.TAKE_LEASE, (*me, fence + 1, expires, table.table_id, fence)).rowcount != 1:
+            if session.change(sql.TAKE_LEASE, (*me, fence + 1, expires, table.table_id, fence)) != 1:
                 return None
             return Lease(table_id=table.table_id, holder=self._holder, fence=fence + 1, seconds=seconds)
 
     def release(self, lease: Lease) -> None:
         with self._ledger.write() as session:
-            session.execute(sql.RELEASE_LEASE, (lease.table_id, lease.holder, lease.fence))
+            session.change(sql.RELEASE_LEASE, (lease.table_id, lease.holder, lease.fence))
 
     def mark_published(self, table: TableEntry, lease: Lease, versions: Sequence[int]) -> None:
         with self._ledger.write() as session:
@@ -72,34 +75,34 @@ class SqlOutbox:
             row = session.row(sql.SELECT_HEAD, (table.table_id,))
             check_published(table, versions, -1 if row is None else row[0])
             now = session.now()
-            session.execute(
-                sql.EXTEND_LEASE, (now + int(lease.seconds * 1000), table.table_id, lease.holder, lease.fence)
-            )
-            session.executemany(sql.MARK_PUBLISHED, [(now, now, table.table_id, version) for version in versions])
-            moved = session.execute(sql.MOVE_PUBLISHED, (versions[-1], table.table_id, versions[0] - 1))
-            if moved.rowcount != 1:
+            extended = (now + int(lease.seconds * 1000), table.table_id, lease.holder, lease.fence)
+            writes = [Change(sql.MARK_PUBLISHED, (now, now, table.table_id, version)) for version in versions]
+            writes.append(Change(sql.EXTEND_LEASE, extended))
+            writes.append(Change(sql.MOVE_PUBLISHED, (versions[-1], table.table_id, versions[0] - 1)))
+            moved = session.send(writes)[-1]
+            if moved != 1:
                 raise published_elsewhere(table, versions[0] - 1)
 
     def mark_failed(self, table: TableEntry, version: int, error_class: str, error: str) -> None:
         with self._ledger.write() as session:
-            session.execute(
+            session.change(
                 sql.MARK_FAILED, (session.now(), error_class, error[:MAX_ERROR_TEXT], table.table_id, version)
             )
 
     def mark_checkpoint(self, table: TableEntry, version: int) -> None:
         with self._ledger.write() as session:
-            session.execute(sql.MOVE_CHECKPOINT, (version, table.table_id, version))
+            session.change(sql.MOVE_CHECKPOINT, (version, table.table_id, version))
 
     def quarantine(self, table: TableEntry, version: int, reason: str) -> None:
         with self._ledger.write() as session:
-            session.execute(sql.QUARANTINE, (version, session.now(), reason[:MAX_ERROR_TEXT], table.table_id))
+            session.change(sql.QUARANTINE, (version, session.now(), reason[:MAX_ERROR_TEXT], table.table_id))
 
     def lift_quarantine(self, table: TableEntry) -> None:
         with self._ledger.read() as session:
             if not _mirror_head(session, table).quarantined:
                 return
         with self._ledger.write() as session:
-            session.execute(sql.LIFT_QUARANTINE, (table.table_id,))
+            session.change(sql.LIFT_QUARANTINE, (table.table_id,))
 
 
 def _mirror_head(session: Session, table: TableEntry) -> MirrorHead:

@@ -12,7 +12,8 @@ from deltasql.errors import LedgerCorruptError, VersionNotFoundError
 from deltasql.ledger import statements as sql
 from deltasql.ledger.arrow import files_table, tombstones_table
 from deltasql.ledger.contracts import LIVE, HistoryEntry, RecordedCommit, TableEntry, TableHead, TableState
-from deltasql.ledger.engine import Ledger, Session
+from deltasql.ledger.dialects import Session
+from deltasql.ledger.engine import Ledger
 from deltasql.ledger.records import check_text
 from deltasql.ledger.refusals import no_table, no_version
 from deltasql.ledger.registry import list_tables, require_table
@@ -32,8 +33,10 @@ from deltasql.protocol.actions import Action, CommitInfo, DomainMetadata, SetTra
 # How many versions are read at once when a long range of commits is asked for.
 _WINDOW = 256
 
-_FILE_COLUMNS = tuple(name for name in ADD.columns if name not in ("dv_id", "extra"))
-_TOMBSTONE_COLUMNS = tuple(name for name in REMOVE.columns if name not in ("dv_id", "extra", "tags", "stats"))
+_FILE_COLUMNS = tuple(name for name in ADD.columns if name not in ("dv_id", "extra", "file_key"))
+_TOMBSTONE_COLUMNS = tuple(
+    name for name in REMOVE.columns if name not in ("dv_id", "extra", "tags", "stats", "file_key")
+)
 
 # A tombstone without a time counts as made at time 0.
 _NEWER = " AND COALESCE(deletion_timestamp, 0) > ?"
@@ -151,7 +154,7 @@ def load_commits(session: Session, table_id: int, start: int, end: int) -> list[
     versions = session.rows(sql.SELECT_VERSIONS, (table_id, start, end))
     actions: dict[int, list[tuple[int, Action]]] = {row[0]: [] for row in versions}
     for source in ALL_TABLES:
-        for row in session.execute(sql.select_actions(source), (table_id, start, end)):
+        for row in session.rows(sql.select_actions(source), (table_id, start, end)):
             actions[row[0]].append((row[1], source.from_row(row[2:])))
     commits: list[RecordedCommit] = []
     for version, timestamp, info, ordinal, digest, encoder, found_bytes, origin in versions:

@@ -26,6 +26,11 @@ from deltasql.protocol.jsonlog import ENCODER_VERSION, dump_json, encode_commit,
 from deltasql.protocol.replay import commit_problem
 from deltasql.version import ENGINE_INFO
 
+# What the index of any database can hold.
+MAX_KEY = 2_000
+
+_KEYS = frozenset({"app_id", "domain"})
+
 _ORDER = {kind: place for place, kind in enumerate(ACTION_TYPES.values())}
 _KINDS = (*ACTION_TYPES.values(), UnknownAction)
 
@@ -34,6 +39,10 @@ _NARROW = frozenset({"offset", "size_in_bytes", "min_reader_version", "min_write
 _INTEGERS = {
     kind: tuple(field.name for field in msgspec.structs.fields(kind) if int in (field.type, *get_args(field.type)))
     for kind in (*_KINDS, DeletionVector)
+}
+_TEXTS = {
+    kind: tuple(field.name for field in msgspec.structs.fields(kind) if field.type in (str, str | None))
+    for kind in _KINDS
 }
 
 
@@ -75,8 +84,13 @@ def _prepare(draft: CommitDraft) -> Prepared:
         raise InvalidInputError(
             f"{draft.table}: a table cannot begin without a {missing} action", hint="add it", field="actions"
         )
-    actions.sort(key=lambda action: _ORDER.get(type(action), len(_ORDER)))
+    actions = in_order(actions)
     return Prepared(draft, actions, encode_commit(actions))
+
+
+def in_order(actions: Sequence[Action]) -> list[Action]:
+    """The one order in which the actions of a commit made here are written."""
+    return sorted(actions, key=lambda action: _ORDER.get(type(action), len(_ORDER)))
 
 
 def check_text(value: str | None, field: str) -> None:
@@ -84,12 +98,16 @@ def check_text(value: str | None, field: str) -> None:
     if value is None:
         return
     try:
-        sound = isinstance(value, str) and bool(value.encode())  # pyright: ignore[reportUnnecessaryIsInstance]
+        size = len(value.encode()) if isinstance(value, str) else 0  # pyright: ignore[reportUnnecessaryIsInstance]
     except UnicodeEncodeError:
-        sound = False
-    if not sound:
+        size = 0
+    if size == 0 or "\0" in value:
         raise InvalidInputError(
             f"the {field} {value!r:.100} is not text, or empty", hint="give text in valid Unicode", field=field
+        )
+    if size > MAX_KEY:
+        raise InvalidInputError(
+            f"the {field} {value!r:.100} is longer than {MAX_KEY} bytes", hint="give a shorter one", field=field
         )
 
 
@@ -112,6 +130,8 @@ def _checked(table: str, place: int, action: Action) -> Action:
         raise refuse(f"{copied.name} cannot be given as an unknown action", "use its own class, with a body")
     if problem := number_problem(copied):
         raise refuse(problem, "give numbers that Delta can hold")
+    if problem := text_problem(copied):
+        raise refuse(problem, "leave such characters out, and keep names short")
     return copied
 
 
@@ -124,6 +144,23 @@ def number_problem(action: Action | DeletionVector) -> str | None:
             return f"{name} {value} does not fit into {limit.bit_length()} bits"
     if isinstance(action, AddFile | RemoveFile) and action.deletion_vector is not None:
         return number_problem(action.deletion_vector)
+    return None
+
+
+def text_problem(action: Action) -> str | None:
+    """Which text a database cannot hold, in words, or None."""
+    for name in _TEXTS[type(action)]:
+        value: str | None = getattr(action, name)
+        if value is None:
+            continue
+        if "\0" in value:
+            return f"{name} has a NUL character in it"
+        try:
+            size = len(value) if value.isascii() else len(value.encode())
+        except UnicodeEncodeError:
+            return f"{name} is not valid Unicode"
+        if name in _KEYS and size > MAX_KEY:
+            return f"{name} is longer than {MAX_KEY} bytes"
     return None
 
 
@@ -165,7 +202,7 @@ def commit_info(
     fields["operationParameters"] = dict(draft.parameters)
     if draft.read_version is not None:
         fields["readVersion"] = draft.read_version
-    fields["isolationLevel"] = "Serializable"
+    fields["isolationLevel"] = draft.isolation
     fields["isBlindAppend"] = draft.reads.blind and not any(
         isinstance(action, RemoveFile | Metadata) for action in draft.actions
     )
@@ -189,7 +226,7 @@ def record_history(commits: Sequence[AdoptedCommit], base: AdoptedBase | None) -
         )
     for version in found:
         for action in version.actions:
-            if problem := number_problem(action):
+            if problem := number_problem(action) or text_problem(action):
                 raise MalformedLogError(
                     f"version {version.version}: {problem}",
                     hint="the commit breaks the protocol; ask its writer",

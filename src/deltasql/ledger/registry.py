@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Sequence
+from typing import Any
 
 from deltasql.errors import ConfigError, InvalidInputError
 from deltasql.ledger import statements as sql
 from deltasql.ledger.contracts import TableEntry
-from deltasql.ledger.engine import Ledger, Session
+from deltasql.ledger.dialects import Session
+from deltasql.ledger.engine import Ledger
 from deltasql.ledger.refusals import no_table
 
 MAX_NAME = 512
@@ -53,11 +56,17 @@ def require_table(session: Session, name: str) -> TableEntry:
 
 
 def list_tables(session: Session) -> list[TableEntry]:
-    return [TableEntry(table_id=row[0], name=row[1], location=row[2]) for row in session.rows(sql.SELECT_TABLES)]
+    return entries(session.rows(sql.SELECT_TABLES))
+
+
+def entries(rows: Sequence[tuple[Any, ...]]) -> list[TableEntry]:
+    """Rows of tables, by name. Sorted here: databases differ in what they take for the order of letters."""
+    found = [TableEntry(table_id=row[0], name=row[1], location=row[2]) for row in rows]
+    return sorted(found, key=lambda entry: entry.name)
 
 
 def insert_table(session: Session, name: str, location: str) -> TableEntry:
-    session.execute(sql.INSERT_TABLE, (check_name(name), location, session.now()))
+    session.change(sql.INSERT_TABLE, (check_name(name), location, session.now()))
     return require_table(session, name)
 
 
@@ -78,11 +87,12 @@ def settle_root(ledger: Ledger, root: str | None) -> str | None:
 
 def _store_root(ledger: Ledger, root: str | None) -> tuple[str, str | None]:
     with ledger.write() as session:
+        session.lock_lake()
         row = session.row(sql.SELECT_LAKE)
         if row is None:
             row = (str(uuid.uuid4()), root)
-            session.execute(sql.INSERT_LAKE, (*row, session.now()))
+            session.change(sql.INSERT_LAKE, (*row, session.now()))
         elif row[1] is None and root is not None:
-            session.execute(sql.SET_ROOT, (root,))
+            session.change(sql.SET_ROOT, (root,))
             row = (row[0], root)
     return (row[0], row[1])

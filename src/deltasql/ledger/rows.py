@@ -7,6 +7,7 @@ bytes of the commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -79,6 +80,12 @@ def _load_vector(text: str | None) -> DeletionVector | None:
     return None if text is None else msgspec.json.decode(text, type=DeletionVector)
 
 
+def file_key(path: str, dv_id: str) -> int:
+    """A number to find a file by. Two files may share one, so the path is compared too."""
+    digest = blake2b(f"{path}\0{dv_id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
 def _add_row(a: AddFile) -> tuple[Any, ...]:
     return (
         a.path,
@@ -94,6 +101,7 @@ def _add_row(a: AddFile) -> tuple[Any, ...]:
         a.default_row_commit_version,
         a.clustering_provider,
         dump_some(a.extra),
+        file_key(a.path, a.dv_id),
     )
 
 
@@ -129,6 +137,7 @@ def _remove_row(a: RemoveFile) -> tuple[Any, ...]:
         a.default_row_commit_version,
         a.stats,
         dump_some(a.extra),
+        file_key(a.path, a.dv_id),
     )
 
 
@@ -256,6 +265,7 @@ ADD = ActionTable(
         "default_row_commit_version",
         "clustering_provider",
         "extra",
+        "file_key",
     ),
     _add_row,
     _add,
@@ -277,6 +287,7 @@ REMOVE = ActionTable(
         "default_row_commit_version",
         "stats",
         "extra",
+        "file_key",
     ),
     _remove_row,
     _remove,

@@ -12,9 +12,9 @@ def insert(table: str, columns: tuple[str, ...]) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
-def insert_action(table: ActionTable) -> str:
-    """Insert rows of one action type; the end of its life, where it has one, comes last."""
-    return insert(table.name, KEY + table.columns + ((table.end,) if table.end else ()))
+def action_columns(table: ActionTable) -> tuple[str, ...]:
+    """The columns of one action type; the end of its life, where it has one, comes last."""
+    return KEY + table.columns + ((table.end,) if table.end else ())
 
 
 def select_actions(table: ActionTable) -> str:
@@ -48,29 +48,45 @@ def select_latest(table: ActionTable) -> str:
     )
 
 
-def end_life(table: ActionTable, key: tuple[str, ...]) -> str:
+def end_life(table: str, end: str, key: tuple[str, ...]) -> str:
     """End the life of the live row with this key, if there is one."""
     same = " AND ".join(f"{column} = ?" for column in key)
-    return f"UPDATE {table.name} SET {table.end} = ? WHERE table_id = ? AND {same} AND {table.end} = {LIVE}"
+    return f"UPDATE {table} SET {end} = ? WHERE table_id = ? AND {same} AND {end} = {LIVE}"
 
+
+SELECT_ENDED = "SELECT path, dv_id FROM dl_add_files WHERE table_id = ? AND file_key = ? AND removed_version = ?"
 
 TABLE_COLUMNS = "table_id, name, location"
-SELECT_TABLES = f"SELECT {TABLE_COLUMNS} FROM dl_tables ORDER BY name"
+SELECT_TABLES = f"SELECT {TABLE_COLUMNS} FROM dl_tables"
 SELECT_TABLE = f"SELECT {TABLE_COLUMNS} FROM dl_tables WHERE name = ?"
 SELECT_TABLE_AT = f"SELECT {TABLE_COLUMNS} FROM dl_tables WHERE location = ?"
 INSERT_TABLE = "INSERT INTO dl_tables (name, location, created_at) VALUES (?, ?, ?)"
 
-HEAD_COLUMNS = "version, timestamp, metadata_version, protocol_version, in_commit_timestamps"
-SELECT_HEAD = f"SELECT {HEAD_COLUMNS} FROM dl_table_heads WHERE table_id = ?"
-INSERT_HEAD = insert(
-    "dl_table_heads",
-    ("table_id", "version", "timestamp", "metadata_version", "protocol_version", "in_commit_timestamps"),
+HEAD_COLUMNS = (
+    "version",
+    "timestamp",
+    "metadata_version",
+    "protocol_version",
+    "in_commit_timestamps",
+    "row_id_high_water",
 )
+SELECT_HEAD = "SELECT version, timestamp FROM dl_table_heads WHERE table_id = ?"
+INSERT_HEAD = insert("dl_table_heads", ("table_id", *HEAD_COLUMNS))
 # The compare-and-set: the head moves only from the version this commit was checked against.
 MOVE_HEAD = (
-    "UPDATE dl_table_heads SET version = ?, timestamp = ?, metadata_version = ?, protocol_version = ?, "
-    "in_commit_timestamps = ? WHERE table_id = ? AND version = ?"
+    f"UPDATE dl_table_heads SET {', '.join(f'{column} = ?' for column in HEAD_COLUMNS)} "
+    "WHERE table_id = ? AND version = ?"
 )
+
+
+def select_target(clock: str) -> str:
+    """All that a commit to a table begins with: which table, its head, and what time it is."""
+    head = ", ".join(f"h.{column}" for column in HEAD_COLUMNS)
+    return (
+        f"SELECT t.table_id, t.name, t.location, {clock}, {head} "
+        "FROM dl_tables t JOIN dl_table_heads h ON h.table_id = t.table_id WHERE t.name = ?"
+    )
+
 
 VERSION_COLUMNS = (
     "table_id",
@@ -87,8 +103,8 @@ VERSION_COLUMNS = (
     "origin",
     "token",
     "group_id",
+    "committed_by",
 )
-INSERT_VERSION = insert("dl_table_versions", VERSION_COLUMNS)
 SELECT_VERSIONS = (
     "SELECT version, timestamp, commit_info, commit_info_ordinal, sha256, encoder, found_bytes, origin "
     "FROM dl_table_versions WHERE table_id = ? AND version BETWEEN ? AND ? ORDER BY version"
@@ -106,7 +122,7 @@ SELECT_HISTORY = (
     "WHERE v.table_id = ? ORDER BY v.version DESC"
 )
 
-INSERT_STATUS = insert("dl_mirror_status", ("table_id", "version", "state", "attempts", "created_at", "published_at"))
+STATUS_COLUMNS = ("table_id", "version", "state", "attempts", "created_at", "published_at")
 SELECT_STATUS = (
     "SELECT s.version, s.state, s.attempts, s.created_at, s.attempted_at, s.published_at, s.error_class, s.error, "
     "v.size, v.sha256 FROM dl_mirror_status s "
@@ -117,7 +133,7 @@ SELECT_UNPUBLISHED = (
 )
 SELECT_TABLES_OWING = (
     f"SELECT {TABLE_COLUMNS} FROM dl_tables t WHERE EXISTS "
-    "(SELECT 1 FROM dl_mirror_status s WHERE s.table_id = t.table_id AND s.state <> 'SUCCESS') ORDER BY name"
+    "(SELECT 1 FROM dl_mirror_status s WHERE s.table_id = t.table_id AND s.state <> 'SUCCESS')"
 )
 MARK_PUBLISHED = (
     "UPDATE dl_mirror_status SET state = 'SUCCESS', attempts = attempts + 1, attempted_at = ?, published_at = ?, "
@@ -148,7 +164,10 @@ LIFT_QUARANTINE = (
 )
 
 SELECT_LEASE = "SELECT holder, host, pid, fence, expires_at FROM dl_leases WHERE table_id = ?"
-INSERT_LEASE = insert("dl_leases", ("table_id", "holder", "host", "pid", "fence", "expires_at"))
+# Of two that find no lease at the same time, one gets it.
+INSERT_LEASE = insert("dl_leases", ("table_id", "holder", "host", "pid", "fence", "expires_at")) + (
+    " ON CONFLICT DO NOTHING"
+)
 TAKE_LEASE = (
     "UPDATE dl_leases SET holder = ?, host = ?, pid = ?, fence = ?, expires_at = ? WHERE table_id = ? AND fence = ?"
 )
@@ -158,3 +177,16 @@ RELEASE_LEASE = "UPDATE dl_leases SET expires_at = 0 WHERE table_id = ? AND hold
 SELECT_LAKE = "SELECT lake_id, root FROM dl_lake"
 INSERT_LAKE = insert("dl_lake", ("lake_id", "root", "created_at"))
 SET_ROOT = "UPDATE dl_lake SET root = ?"
+
+INSERT_ACT = insert("dl_audit", ("audit_id", "acted_at", "action", "table_name", "version", "actor", "detail"))
+# The name is given twice: as NULL it stands for all tables.
+SELECT_ACTS = (
+    "SELECT acted_at, action, table_name, version, actor, db_user, detail FROM dl_audit "
+    "WHERE CAST(? AS TEXT) IS NULL OR table_name = ? ORDER BY acted_at DESC LIMIT ?"
+)
+SELECT_COMMITTERS = (
+    "SELECT v.timestamp, 'commit', t.name, v.version, v.committed_by, v.db_user, "
+    "CAST(NULL AS TEXT) FROM dl_table_versions v JOIN dl_tables t ON t.table_id = v.table_id "
+    "WHERE v.origin = 'written' AND (CAST(? AS TEXT) IS NULL OR t.name = ?) "
+    "ORDER BY v.timestamp DESC, v.version DESC LIMIT ?"
+)

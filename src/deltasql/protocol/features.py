@@ -130,13 +130,29 @@ def check_creatable(schema: StructType, metadata: Metadata) -> None:
         )
 
 
-def check_writable(table: str, protocol: TableProtocol, metadata: Metadata) -> None:
-    """Refuse to write rows where a promise of the table would be broken."""
+def tracks_rows(protocol: TableProtocol, metadata: Metadata) -> bool:
+    """Whether every file that joins the table needs row ids, which the rebase gives out."""
+    suspended = metadata.configuration.get("delta.rowTrackingSuspended", "").lower() == "true"
+    return "rowTracking" in writer_features(protocol) and not suspended
+
+
+def keeps_row_ids(metadata: Metadata) -> bool:
+    """Whether a row that moves to another file must keep its id, for which its file would have to hold the id."""
+    return metadata.configuration.get("delta.enableRowTracking", "").lower() == "true"
+
+
+def check_writable(table: str, protocol: TableProtocol, metadata: Metadata, *, fresh_row_ids: bool = False) -> None:
+    """Refuse to write rows where a promise of the table would be broken.
+
+    `fresh_row_ids` says that all rows written may get new ids: those of an append always, those of a rewrite
+    unless the table `keeps_row_ids`.
+    """
     if protocol.min_writer_version > FEATURE_WRITER:
         raise _refuse(table, f"needs writer version {protocol.min_writer_version}", "writing to it")
     active = writer_features(protocol)
     used = active & _used(parse_schema(metadata.schema_string), metadata)
-    if blocked := sorted(used | (active - _WRITABLE)):
+    writable = _WRITABLE | {"rowTracking"} if fresh_row_ids else _WRITABLE
+    if blocked := sorted(used | (active - writable)):
         raise _refuse(table, f"uses {', '.join(blocked)}", "writing rows to it")
 
 

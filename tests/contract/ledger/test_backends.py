@@ -43,6 +43,6 @@ def test_the_suite_runs_over_every_ledger() -> None:
     collected = subprocess.run(command, capture_output=True, text=True, cwd=folder.parents[2])
     assert collected.returncode == 0, collected.stdout
     cases = Counter(re.findall(r"ledger=(\w+)", collected.stdout))
-    assert set(cases) == {"sqlite", "memory"}
+    assert set(cases) == {"sqlite", "postgresql", "duckdb", "memory"}
     assert min(cases.values()) == max(cases.values()) > 200
-    assert set(re.findall(r"shared=(\w+)", collected.stdout)) == {"sqlite"}
+    assert set(re.findall(r"shared=(\w+)", collected.stdout)) == {"sqlite", "postgresql", "duckdb"}

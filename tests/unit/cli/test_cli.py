@@ -80,6 +80,9 @@ EXIT_CODES = {
     "ConflictError": 1,
     "LedgerError": 1,
     "LedgerBusyError": 1,
+    "LedgerRaceError": 1,
+    "LedgerUnavailableError": 1,
+    "CommitUnknownError": 1,
     "LedgerCorruptError": 1,
     "LedgerFullError": 1,
     "StorageError": 1,
@@ -199,7 +202,11 @@ class TestExitCodes:
     def test_every_class_of_error_has_one(self) -> None:
         conflict = Conflict(table="t", reason="concurrent_append", winning_version=1)
         classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, DeltaSqlError)]
-        made = [c(conflict) if c is errors.ConflictError else c("message") for c in classes]
+        special: dict[type, DeltaSqlError] = {
+            errors.ConflictError: errors.ConflictError(conflict),
+            errors.CommitUnknownError: errors.CommitUnknownError("message", token="t"),
+        }
+        made = [special.get(c) or c("message") for c in classes]
         assert {type(error).__name__: exit_code(error) for error in made} == EXIT_CODES
 
     def test_an_error_is_two_lines_for_people(self, lake: Deltasql) -> None:

@@ -3,77 +3,137 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from deltasql.protocol.actions import (
-    Action,
-    AddFile,
-    CommitInfo,
-    DomainMetadata,
-    Metadata,
-    RemoveFile,
-    SetTransaction,
-    TableProtocol,
+from conflict_cases import (
+    A1,
+    BASE,
+    CASES,
+    EVERYTHING,
+    IN_A,
+    NOTHING,
+    RAISES,
+    Case,
+    Look,
+    add,
+    domain,
+    metadata,
+    protocol,
+    remove,
+    txn,
 )
-from deltasql.protocol.conflicts import BLIND, Reads, find_conflict
+from deltasql.outcomes import ConflictReason
+from deltasql.protocol.actions import Action, AddFile, CommitInfo, DeletionVector, RemoveFile
+from deltasql.protocol.conflicts import BLIND, IsolationLevel, Reads, find_conflict
 
 pytestmark = pytest.mark.unit
 
 
-def add(path: str, *, data_change: bool = True) -> AddFile:
-    return AddFile(path=path, size=1, modification_time=1, data_change=data_change)
-
-
-def remove(path: str) -> RemoveFile:
-    return RemoveFile(path=path, data_change=True)
-
-
-WHOLE = Reads(whole_table=True)
-READ_F = Reads(files=frozenset({("f", "")}))
-SEES_NEW = Reads(may_match=lambda file: file.path.startswith("new"))
-METADATA = Metadata(id="i", schema_string="{}")
-PROTOCOL = TableProtocol(min_reader_version=1, min_writer_version=2)
-TXN = SetTransaction(app_id="a", version=2)
-DOMAIN = DomainMetadata(domain="d", configuration="", removed=False)
-
-CASES: list[tuple[str, Reads, Sequence[Action], Sequence[Action], str | None]] = [
-    ("append beside append", BLIND, [add("x")], [add("y")], None),
-    ("append beside delete", BLIND, [add("x")], [remove("f")], None),
-    ("append beside nothing", BLIND, [add("x")], [CommitInfo({})], None),
-    ("append beside metadata", BLIND, [add("x")], [METADATA], "metadata_changed"),
-    ("append beside protocol", BLIND, [add("x")], [PROTOCOL], "protocol_changed"),
-    ("overwrite beside append", WHOLE, [remove("f"), add("x")], [add("y")], "concurrent_append"),
-    ("overwrite beside delete", WHOLE, [remove("f"), add("x")], [remove("g")], "concurrent_delete_read"),
-    ("overwrite beside compaction's add", WHOLE, [add("x")], [add("y", data_change=False)], None),
-    ("delete beside delete of the same file", READ_F, [remove("f")], [remove("f")], "concurrent_delete_delete"),
-    ("delete beside delete of another file", READ_F, [remove("f")], [remove("g")], None),
-    ("read file removed", READ_F, [add("x")], [remove("f")], "concurrent_delete_read"),
-    ("delete beside append that may match", SEES_NEW, [remove("f")], [add("new")], "concurrent_append"),
-    ("delete beside append that cannot match", SEES_NEW, [remove("f")], [add("old")], None),
-    ("delete beside rewrite that may match", SEES_NEW, [remove("f")], [add("new", data_change=False)], None),
-    ("same application", BLIND, [add("x"), TXN], [SetTransaction(app_id="a", version=1)], "concurrent_transaction"),
-    ("other application", BLIND, [add("x"), TXN], [SetTransaction(app_id="b", version=1)], None),
-    ("same domain", BLIND, [DOMAIN], [DOMAIN], "concurrent_domain"),
-    ("other domain", BLIND, [DOMAIN], [DomainMetadata(domain="e", configuration="", removed=True)], None),
-]
-
-
-@pytest.mark.parametrize(("reads", "mine", "theirs", "reason"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_pairs(reads: Reads, mine: Sequence[Action], theirs: Sequence[Action], reason: str | None) -> None:
-    conflict = find_conflict("t", reads, mine, [(7, theirs)])
-    assert (conflict and conflict.reason) == reason
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_pair_comes_out_as_the_table_says(case: Case) -> None:
+    reads = case.look.reads(case.kind)
+    conflict = find_conflict("t", reads, case.mine, [(7, [case.info, *case.winner])], case.isolation)
+    assert (conflict and conflict.reason) == case.ours
     if conflict:
-        assert conflict.winning_version == 7
+        assert (conflict.table, conflict.winning_version) == ("t", 7)
         assert conflict.detail
+        assert bool(conflict.files) == (case.ours or "").startswith(("concurrent_append", "concurrent_delete"))
+
+
+def test_the_table_has_every_reason_and_explains_every_difference() -> None:
+    assert len(CASES) == len({case.name for case in CASES}) == 72
+    assert {case.ours for case in CASES} == {None, *get_args(ConflictReason)}
+    for case in CASES:
+        assert bool(case.difference) == (case.delta != (case.ours and RAISES[case.ours])), case.name
 
 
 def test_the_first_winner_that_conflicts_is_named_with_its_file() -> None:
-    conflict = find_conflict("t", READ_F, [remove("f")], [(4, [add("y")]), (5, [remove("f")]), (6, [METADATA])])
+    winners = [(4, [add("y")]), (5, [add("z"), remove("a1")]), (6, [metadata()])]
+    conflict = find_conflict("t", A1.reads("plain"), [remove("a1")], winners)
     assert conflict is not None
-    assert (conflict.winning_version, conflict.files) == (5, ("f",))
+    assert (conflict.winning_version, conflict.files) == (5, ("a1",))
 
 
-def test_a_deletion_vector_makes_another_file() -> None:
+def test_the_weightiest_reason_of_a_winner_is_told_whatever_its_order() -> None:
+    winner = [add("a8"), remove("a2"), remove("a1"), txn("app"), domain("d"), metadata(), protocol()]
+    mine = [remove("a1"), txn("app"), domain("d")]
+    told: list[str] = []
+    while conflict := find_conflict("t", IN_A.reads("partitioned"), mine, [(1, winner)]):
+        told.append(conflict.reason)
+        winner = [a for a in winner if find_conflict("t", IN_A.reads("partitioned"), mine, [(1, [a])]) != conflict]
+    assert told == [
+        *("protocol_changed", "metadata_changed", "concurrent_domain", "concurrent_transaction"),
+        *("concurrent_delete_delete", "concurrent_delete_read", "concurrent_append"),
+    ]
+
+
+def test_a_file_is_known_by_its_path_whatever_its_deletion_vector() -> None:
     reads = Reads(files=frozenset({("f", "dv1")}))
-    assert find_conflict("t", reads, [], [(1, [remove("f")])]) is None
+    vector = DeletionVector(storage_type="u", path_or_inline_dv="x", size_in_bytes=1, cardinality=1)
+    gone = RemoveFile(path="f", data_change=True, deletion_vector=vector)
+    assert find_conflict("t", reads, [], [(1, [gone])]) is not None
+    assert find_conflict("t", BLIND, [remove("f")], [(1, [gone])]) is not None
+
+
+def test_a_winner_without_commit_info_is_no_blind_append() -> None:
+    reads = EVERYTHING.reads("plain")
+    for info in ([], [CommitInfo({})], [CommitInfo({"isBlindAppend": "true"})]):
+        assert find_conflict("t", reads, [add("x")], [(1, [*info, add("y")])], "WriteSerializable") is not None
+
+
+PATHS = ("a1", "a2", "b1", "a7", "b8")
+FILES = st.one_of(
+    st.builds(add, st.sampled_from(PATHS), data_change=st.booleans()),
+    st.builds(remove, st.sampled_from(PATHS), data_change=st.booleans()),
+)
+OTHERS = st.sampled_from([txn("app"), txn("other"), domain("d"), domain("e"), metadata(), protocol()])
+INFOS = st.sampled_from([CommitInfo({}), CommitInfo({"isBlindAppend": True}), CommitInfo({"isBlindAppend": False})])
+COMMITS = st.lists(st.one_of(FILES, OTHERS, INFOS), max_size=5)
+LOOKS = st.sampled_from([NOTHING, EVERYTHING, IN_A, A1, Look(where="id < 10")])
+LEVELS = st.sampled_from(get_args(IsolationLevel))
+
+
+@given(mine=st.lists(st.builds(add, st.sampled_from(PATHS))), winners=st.lists(st.lists(FILES)), level=LEVELS)
+def test_appends_never_conflict_on_files(
+    mine: list[AddFile], winners: list[list[Action]], level: IsolationLevel
+) -> None:
+    assert find_conflict("t", BLIND, mine, list(enumerate(winners)), level) is None
+
+
+@given(look=LOOKS, mine=COMMITS, winners=st.lists(COMMITS, min_size=1), more=COMMITS, level=LEVELS, data=st.data())
+def test_more_winners_never_make_a_conflict_go_away(
+    look: Look,
+    mine: list[Action],
+    winners: list[list[Action]],
+    more: list[Action],
+    level: IsolationLevel,
+    data: st.DataObject,
+) -> None:
+    def conflicts(history: Sequence[list[Action]]) -> bool:
+        return find_conflict("t", look.reads("partitioned"), mine, list(enumerate(history)), level) is not None
+
+    place = data.draw(st.integers(0, len(winners)))
+    longer = [*winners[:place], more, *winners[place:]]
+    assert conflicts(longer) == (conflicts(winners) or conflicts([more]))
+
+
+@given(look=LOOKS, mine=COMMITS, winner=COMMITS)
+def test_the_weaker_level_refuses_nothing_that_the_stronger_allows(
+    look: Look, mine: list[Action], winner: list[Action]
+) -> None:
+    reads = look.reads("partitioned")
+    if find_conflict("t", reads, mine, [(1, winner)]) is None:
+        assert find_conflict("t", reads, mine, [(1, winner)], "WriteSerializable") is None
+
+
+@given(look=LOOKS, mine=COMMITS, winner=st.lists(st.one_of(FILES, OTHERS)))
+def test_whoever_read_more_is_refused_at_least_as_often(look: Look, mine: list[Action], winner: list[Action]) -> None:
+    def refused(reads: Reads) -> bool:
+        return find_conflict("t", reads, mine, [(1, winner)]) is not None
+
+    everything = Reads(whole_table=True, files=frozenset((file.path, "") for file in BASE))
+    assert refused(BLIND) <= refused(look.reads("partitioned")) <= refused(everything)

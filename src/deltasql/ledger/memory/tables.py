@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -10,10 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from deltasql.ledger.contracts import Lease, MirrorHead, MirrorStatus, RecordedCommit, TableEntry, TableHead
+from deltasql.ledger.heads import Head
 from deltasql.ledger.refusals import no_table
 from deltasql.outcomes import Committed
-from deltasql.protocol.actions import Action, Metadata
-from deltasql.protocol.properties import in_commit_timestamps
 from deltasql.protocol.replay import Replay
 
 _NEW = MirrorHead(published_version=-1, checkpoint_version=None, quarantined_version=None, quarantine_reason=None)
@@ -27,7 +26,7 @@ class MemoryTable(msgspec.Struct):
     statuses: dict[int, MirrorStatus] = {}
     tokens: dict[str, Committed] = {}
     mirror: MirrorHead = _NEW
-    in_commit_timestamps: bool = False
+    standing: Head = Head()
     lease: Lease | None = None
     leased_until: int = 0
 
@@ -50,15 +49,10 @@ class MemoryTable(msgspec.Struct):
                 replay.apply(commit.actions)
         return replay
 
-    def timed(self, actions: Sequence[Action]) -> bool:
-        """Whether a commit of these actions, coming next, carries its own time."""
-        metadata = next((action for action in actions if isinstance(action, Metadata)), None)
-        return self.in_commit_timestamps if metadata is None else in_commit_timestamps(metadata.configuration)
-
     def append(self, commit: RecordedCommit, size: int, now: int) -> None:
         """Add a commit, and the debt to publish it where it was made here."""
         self.commits.append(commit)
-        self.in_commit_timestamps = self.timed(commit.actions)
+        self.standing = self.standing.after(commit.actions, commit.version, commit.timestamp)
         found = commit.origin != "written"
         self.statuses[commit.version] = MirrorStatus(
             version=commit.version,

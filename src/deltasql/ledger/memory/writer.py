@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from deltasql.ledger.contracts import AdoptedBase, AdoptedCommit, CommitDraft, RecordedCommit, TableEntry
+from deltasql.ledger.heads import stand
 from deltasql.ledger.memory.tables import Contents, MemoryTable
 from deltasql.ledger.records import LostRaceError, Prepared, check_text, commit_info, prepare, record_history, replayed
 from deltasql.ledger.refusals import check_read_version, location_taken, no_table, not_a_file, table_exists
@@ -104,23 +105,24 @@ def _check(item: Prepared, table: MemoryTable) -> None:
         return
     check_read_version(draft, table.head.version)
     winners = ((commit.version, commit.actions) for commit in table.commits if commit.version > draft.read_version)
-    if conflict := find_conflict(draft.table, draft.reads, item.actions, winners):
+    if conflict := find_conflict(draft.table, draft.reads, item.actions, winners, isolation=draft.isolation):
         raise LostRaceError(conflict)
 
 
 def _append(item: Prepared, table: MemoryTable, timestamp: int, txn_id: str, group: dict[str, int] | None) -> Committed:
     _check_removes(item, table)
     name, version = table.entry.name, table.head.version + 1
-    timed = table.timed(item.actions)
+    standing = stand(item, table.standing, timestamp)
+    timed = standing.head.in_commit_timestamps
     info = commit_info(item.draft, timestamp=timestamp, in_commit_timestamps=timed, txn_id=txn_id, group=group)
-    data = encode_action(info) + item.lines
+    data = encode_action(info) + standing.lines
     commit = RecordedCommit(
         version=version,
         timestamp=timestamp,
         sha256=sha256(data),
         encoder=ENCODER_VERSION,
         origin="written",
-        actions=[info, *item.actions],
+        actions=[info, *standing.actions],
     )
     table.append(commit, len(data), timestamp)
     result = Committed(table=name, version=version, timestamp=timestamp, group_id=txn_id if group else None)

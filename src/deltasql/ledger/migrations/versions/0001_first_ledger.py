@@ -1,10 +1,36 @@
 """The ledger as of release 0.1."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0001"
 down_revision = None
+
+
+def _database() -> str:
+    return op.get_context().dialect.name
+
+
+def _create_index(*arguments: Any, **options: Any) -> None:
+    if _database() != "duckdb":
+        op.create_index(*arguments, **options)
+
+
+def _numbered() -> sa.Column[Any]:
+    """A key that the database counts up."""
+    match _database():
+        case "duckdb":
+            numbers = sa.Sequence("dl_tables_numbers")
+            op.execute(sa.schema.CreateSequence(numbers))
+            return sa.Column(
+                "table_id", sa.Integer(), server_default=numbers.next_value(), autoincrement=False, nullable=False
+            )
+        case "postgresql":
+            return sa.Column("table_id", sa.Integer(), sa.Identity(), autoincrement=True, nullable=False)
+        case _:
+            return sa.Column("table_id", sa.Integer(), autoincrement=True, nullable=False)
 
 
 def upgrade() -> None:
@@ -29,8 +55,8 @@ def upgrade() -> None:
         sa.Column("removed_version", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("table_id", "version", "ordinal"),
     )
-    op.create_index("dl_add_files_life", "dl_add_files", ["table_id", "removed_version", "version"], unique=False)
-    op.create_index("dl_add_files_path", "dl_add_files", ["table_id", "path", "dv_id"], unique=False)
+    _create_index("dl_add_files_life", "dl_add_files", ["table_id", "removed_version", "version"], unique=False)
+    _create_index("dl_add_files_path", "dl_add_files", ["table_id", "path", "dv_id"], unique=False)
     op.create_table(
         "dl_cdc_files",
         sa.Column("table_id", sa.Integer(), autoincrement=False, nullable=False),
@@ -56,7 +82,7 @@ def upgrade() -> None:
         sa.Column("superseded_version", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("table_id", "version", "ordinal"),
     )
-    op.create_index(
+    _create_index(
         "dl_domain_metadata_domain", "dl_domain_metadata", ["table_id", "domain", "superseded_version"], unique=False
     )
     op.create_table(
@@ -115,7 +141,7 @@ def upgrade() -> None:
         sa.Column("error", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("table_id", "version"),
     )
-    op.create_index(
+    _create_index(
         "dl_mirror_status_unpublished",
         "dl_mirror_status",
         ["table_id", "version"],
@@ -165,10 +191,10 @@ def upgrade() -> None:
         sa.Column("superseded_version", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("table_id", "version", "ordinal"),
     )
-    op.create_index(
+    _create_index(
         "dl_remove_files_life", "dl_remove_files", ["table_id", "superseded_version", "version"], unique=False
     )
-    op.create_index("dl_remove_files_path", "dl_remove_files", ["table_id", "path", "dv_id"], unique=False)
+    _create_index("dl_remove_files_path", "dl_remove_files", ["table_id", "path", "dv_id"], unique=False)
     op.create_table(
         "dl_table_heads",
         sa.Column("table_id", sa.Integer(), autoincrement=False, nullable=False),
@@ -198,12 +224,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("table_id", "version"),
         sa.UniqueConstraint("table_id", "token", name="dl_table_versions_token"),
     )
-    op.create_index(
+    _create_index(
         "dl_table_versions_timestamp", "dl_table_versions", ["table_id", "timestamp", "version"], unique=False
     )
     op.create_table(
         "dl_tables",
-        sa.Column("table_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
+        _numbered(),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("location", sa.Text(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
@@ -224,4 +250,4 @@ def upgrade() -> None:
         sa.Column("superseded_version", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("table_id", "version", "ordinal"),
     )
-    op.create_index("dl_txn_actions_app", "dl_txn_actions", ["table_id", "app_id", "superseded_version"], unique=False)
+    _create_index("dl_txn_actions_app", "dl_txn_actions", ["table_id", "app_id", "superseded_version"], unique=False)

@@ -1,13 +1,12 @@
-"""What differs between databases, and nothing else. One class a database."""
+"""SQLite: one file, one writer at a time, any number of readers beside it."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import time
-from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import quote, unquote
+from typing import Any
+from urllib.parse import quote
 
 from deltasql.errors import (
     ConfigError,
@@ -16,88 +15,44 @@ from deltasql.errors import (
     LedgerCorruptError,
     LedgerError,
     LedgerFullError,
-    UnsupportedError,
 )
+from deltasql.ledger.dialects.base import LOCK_TIMEOUT_SECONDS, Session
+from deltasql.ledger.dialects.paths import path_in
 
-_EXAMPLES = "give one like sqlite:///lake.db (a relative path) or sqlite:////data/lake.db (an absolute one)"
-
-# How long a writer waits for another one's lock before the caller hears of it.
-LOCK_TIMEOUT_SECONDS = 30.0
 _RETRY_SECONDS = 0.005
-
-
-class Dialect(Protocol):
-    """One kind of database."""
-
-    name: str
-    url: str
-    # How a transaction that will write begins, so that it never has to upgrade a read lock.
-    begin_write: str
-    begin_read: str
-    # Appended to the statement that reads the head row of a table about to be committed to.
-    lock_row: str
-    # The database's own clock, in milliseconds since the epoch.
-    clock: str
-    # A row where a table of the given name exists.
-    find_table: str
-
-    def connect(self) -> Any:
-        """A new connection of the raw driver, in autocommit: transactions are begun and ended by SQL."""
-        ...
-
-    def sqlalchemy_url(self) -> str:
-        """Which kind of database this is, for migrations; the connection they run on is one of `connect`."""
-        ...
-
-    def respell(self, sql: str) -> str:
-        """A statement with the driver's placeholders."""
-        ...
-
-    def classify(self, error: Exception) -> DeltaSqlError | None:
-        """A driver's error as one of ours, by its code; None where it is not the driver's."""
-        ...
-
-
-def dialect_for(url: str) -> Dialect:
-    """The dialect a ledger URL asks for."""
-    text = isinstance(url, str)  # pyright: ignore[reportUnnecessaryIsInstance]
-    scheme = url.partition("://")[0] if text and "://" in url else ""
-    match scheme:
-        case "sqlite":
-            return SqliteDialect(url)
-        case "postgresql" | "postgres" | "duckdb":
-            raise UnsupportedError(
-                f"{scheme} ledgers are not there yet", hint="use sqlite:///path/to/lake.db", field="ledger"
-            )
-        case _:
-            raise ConfigError("this is not the URL of a ledger", hint=_EXAMPLES, field="ledger")
 
 
 class SqliteDialect:
     name = "sqlite"
     begin_write = "BEGIN IMMEDIATE"
     begin_read = "BEGIN"
+    begin_migration = (begin_write,)
     # BEGIN IMMEDIATE has locked everything already.
     lock_row = ""
+    lock_head = ""
     clock = "CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)"
     find_table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
 
+    pool_size: int | None = None
+    pool_timeout = LOCK_TIMEOUT_SECONDS
+    keeps_connections = True
+
     def __init__(self, url: str) -> None:
-        quoted = url.removeprefix("sqlite://")
-        if "?" in quoted or "#" in quoted:
-            raise ConfigError(
-                "the URL of a SQLite ledger has no options",
-                hint="leave out what follows ? or #; in the name of a file, write %3F or %23",
-                field="ledger",
-            )
-        path = unquote(quoted)
-        if not _can_name_a_file(path):
-            raise ConfigError(
-                "a SQLite ledger needs a file that other processes can open too", hint=_EXAMPLES, field="ledger"
-            )
         # Made absolute at once: a later change of folder must not change the database.
-        self.path = Path(path[1:]).absolute()
+        self.path = path_in(url, "SQLite")
         self.url = f"sqlite:///{quote(os.fsencode(self.path))}"
+
+    def shown(self) -> str:
+        return str(self.path)
+
+    def exists(self) -> bool:
+        return os.access(self.path, os.F_OK)
+
+    def open(self) -> Session:
+        return Session(self.connect(), self)
+
+    def check(self, session: Session) -> None:
+        """Every connection chooses what is safe for itself."""
 
     def connect(self) -> sqlite3.Connection:
         connection = None
@@ -121,8 +76,11 @@ class SqliteDialect:
     def sqlalchemy_url(self) -> str:
         return "sqlite://"
 
-    def respell(self, sql: str) -> str:
-        return sql
+    def sqlalchemy_connection(self) -> Any:
+        return self.connect()
+
+    def respell(self, statement: str) -> str:
+        return statement
 
     def classify(self, error: Exception) -> DeltaSqlError | None:
         return self._typed(error) if isinstance(error, sqlite3.Error) else None
@@ -162,12 +120,3 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             time.sleep(_RETRY_SECONDS)
         else:
             return
-
-
-def _can_name_a_file(path: str) -> bool:
-    """Whether the part of a URL after `sqlite://` is a slash and a path."""
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        return False
-    return path.startswith("/") and path not in ("/", "/:memory:") and "\0" not in path
