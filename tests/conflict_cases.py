@@ -23,6 +23,7 @@ from deltasql.protocol.actions import (
     TableProtocol,
 )
 from deltasql.protocol.conflicts import IsolationLevel, Reads
+from deltasql.protocol.features import FEATURES as KNOWN
 from deltasql.protocol.predicate import parse
 from deltasql.protocol.schema import parse_schema
 from deltasql.protocol.skipping import facts_from, may_match
@@ -36,6 +37,12 @@ SCHEMA = (
     '{"name":"p","type":"string","nullable":true,"metadata":{}}]}'
 )
 WIDER = SCHEMA.replace("]}", ',{"name":"more","type":"long","nullable":true,"metadata":{}}]}')
+MAPPED = (
+    '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":'
+    '{"delta.columnMapping.id":1,"delta.columnMapping.physicalName":"id"}},'
+    '{"name":"p","type":"string","nullable":true,"metadata":'
+    '{"delta.columnMapping.id":2,"delta.columnMapping.physicalName":"p"}}]}'
+)
 
 # What Delta Spark raises for each reason.
 RAISES: dict[ConflictReason, str] = {
@@ -92,7 +99,7 @@ def protocol(*features: str) -> TableProtocol:
     return TableProtocol(
         min_reader_version=3,
         min_writer_version=7,
-        reader_features=tuple(name for name in features if name in ("deletionVectors", "typeWidening-preview")),
+        reader_features=tuple(name for name in features if name in KNOWN and KNOWN[name].reader),
         writer_features=features,
     )
 
@@ -446,6 +453,40 @@ CASES = (
         (protocol(*FEATURES, "appendOnly"), metadata(appendOnly="true")),
         "protocol_changed",
         but=(RAISES["metadata_changed"], _RECHECK),
+    ),
+    _case(
+        "append, in-commit timestamps switched on",
+        NOTHING,
+        add("a7"),
+        (
+            protocol(*FEATURES, "inCommitTimestamp"),
+            metadata(
+                enableInCommitTimestamps="true",
+                inCommitTimestampEnablementVersion="1",
+                inCommitTimestampEnablementTimestamp="2",
+            ),
+        ),
+        "protocol_changed",
+        but=(None, _RECHECK),
+    ),
+    _case(
+        "append, V2 checkpoints switched on",
+        NOTHING,
+        add("a7"),
+        (protocol(*FEATURES, "v2Checkpoint"), metadata(checkpointPolicy="v2")),
+        "protocol_changed",
+        but=(None, _RECHECK),
+    ),
+    _case(
+        "append, column mapping switched on",
+        NOTHING,
+        add("a7"),
+        (
+            protocol(*FEATURES, "columnMapping"),
+            metadata("partitioned", MAPPED, **{"columnMapping.mode": "name", "columnMapping.maxColumnId": "2"}),
+        ),
+        "protocol_changed",
+        but=(None, _RECHECK),
     ),
     # Applications and domains.
     _case("same application", NOTHING, (add("a7"), txn("app", 2)), (add("a8"), txn("app")), "concurrent_transaction"),

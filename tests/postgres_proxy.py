@@ -44,7 +44,11 @@ class _Fault(msgspec.Struct):
 
 
 class PostgresProxy:
-    """Forwards to a server until told otherwise. A context manager: it listens inside, and cuts all when it ends."""
+    """Forwards to a server until told otherwise. A context manager: it listens inside, and cuts all when it ends.
+
+    Its threads need the interpreter: a client in the same process must wait as psycopg's connections and cursors do,
+    never in a bare `pgconn.get_result()`, which keeps the interpreter to itself.
+    """
 
     def __init__(self, upstream: tuple[str, int], *, seed: int = 0) -> None:
         self.upstream = upstream
@@ -231,14 +235,11 @@ class _Link:
             ready: list[bytes] = []
             for frame in frames:
                 when = self._proxy.draw() if self._is_commit(frame) else None
-                if when == "before":
-                    self._server.sendall(b"".join(ready))
-                    self._proxy.count_cut(when)
-                    return
                 if when == "after":
                     self._awaited = (self._round, None if frame[:1] == b"Q" else self._executes)
-                ready.append(frame)
-                if when == "midway":
+                if when != "before":
+                    ready.append(frame)
+                if when in ("before", "midway"):
                     self._server.sendall(b"".join(ready))
                     self._proxy.count_cut(when)
                     return
@@ -321,11 +322,12 @@ class _Link:
         number = self._awaited[1]
         if number is None:
             return kind == b"Z"
-        if kind == b"E" and answered < number - 1:
+        if kind == b"Z":
+            # The round is over, and its COMMIT was skipped: an earlier statement had failed.
             self._awaited = None
             self._proxy.give_back()
             return False
-        return answered == number or kind == b"E"
+        return answered == number or (kind == b"E" and answered == number - 1)
 
 
 def _commits(sql: bytes) -> bool:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from deltasql.config import DEFAULT_MIRROR, MirrorSettings
 from deltasql.errors import ConfigError
-from deltasql.events import Sink, ignore
+from deltasql.events import Sink, TableCommitted, ignore
+from deltasql.ledger.audit import AuditEntry
 from deltasql.ledger.contracts import CommitDraft, HistoryEntry, MirrorHead, MirrorStatus, TableEntry
+from deltasql.ledger.listening import Listener
 from deltasql.ledger.registry import check_name
 from deltasql.log.writer import DeltaLog
 from deltasql.mirror.engine import MirrorEngine, MirrorReport
 from deltasql.mirror.recovery import RebuildReport, rebuild_log
 from deltasql.ops.adopt import adopt
-from deltasql.ops.commit import draft_commit
+from deltasql.ops.commit import Terms, draft_commit
 from deltasql.ops.create import draft_create
 from deltasql.ops.leftovers import SAFE_AGE, Leftover, find_leftovers
 from deltasql.ops.services import Services, open_services
 from deltasql.ops.snapshot import Snapshot, Timestamp, snapshot_at
 from deltasql.ops.transaction import Transaction
+from deltasql.ops.watch import watch
 from deltasql.ops.write import draft_append, draft_delete, draft_overwrite
 from deltasql.outcomes import Committed
 from deltasql.protocol.actions import Action
+from deltasql.protocol.conflicts import IsolationLevel
 from deltasql.protocol.schema import StructType
 from deltasql.storage.locations import join_url, normalise_url
 
@@ -41,13 +45,15 @@ def connect(
     create: bool = True,
     mirror: MirrorSettings = DEFAULT_MIRROR,
     sink: Sink = ignore,
+    actor: str | None = None,
 ) -> Lake:
     """Open a lake. An empty database becomes a ledger; one of an older release is refused with the command to run.
 
     With `create=False` a database without a ledger is refused as well, and no file is made.
     `root` is where new tables get their folders. It is kept in the ledger at the first connect that names it.
+    `actor` is who the audit shall name; DELTASQL_ACTOR, or the system's user and host, where it is left out.
     """
-    return Lake(open_services(ledger, storage_options, root=root, create=create, sink=sink), mirror)
+    return Lake(open_services(ledger, storage_options, root=root, create=create, sink=sink, actor=actor), mirror)
 
 
 class Lake:
@@ -102,9 +108,32 @@ class Lake:
     def tables(self) -> list[Table]:
         return [Table(self, self._services, entry) for entry in self._services.reader.tables()]
 
-    def transaction(self) -> Transaction:
-        """Commits to any number of tables that stand or fall together."""
-        return Transaction(self._services)
+    def transaction(
+        self,
+        *,
+        isolation: IsolationLevel = "Serializable",
+        token: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> Transaction:
+        """Commits to any number of tables that stand or fall together. The options are those of `Table.commit`."""
+        return Transaction(self._services, Terms(isolation=isolation, token=token, txn=txn))
+
+    def watch(self, seconds: float | None = None) -> Iterator[TableCommitted]:
+        """Every commit to any table from now on, in the order of each table, whoever makes it.
+
+        Ends after `seconds` without one; never, where that is left out.
+        """
+        return watch(self._services, seconds)
+
+    def listen(self) -> Listener:
+        """Wakes when something was committed; `watch` says what it was. To be closed."""
+        return self._services.listen()
+
+    def audit(self, table: str | None = None, limit: int = 100) -> list[AuditEntry]:
+        """Who committed, adopted, quarantined, rebuilt; newest first."""
+        if table is not None:
+            self._services.reader.table(table)
+        return self._services.audit.entries(table, limit)
 
     def owing(self) -> list[Table]:
         """The tables with versions still to be published."""
@@ -132,7 +161,9 @@ class Lake:
         place = entry.location if to is None else normalise_url(to, field="to")
         log = DeltaLog(self._services.store_at(place))
         mirrored = self._services.outbox.mirror_head(entry)
-        return rebuild_log(self._services.reader, entry, mirrored, log, force=force)
+        report = rebuild_log(self._services.reader, entry, mirrored, log, force=force)
+        self._services.audit.record("rebuild", entry.name, mirrored.published_version, to=place)
+        return report
 
     def checkpoint(self, name: str) -> int:
         """Write a checkpoint of a table at its published head and return the version."""
@@ -170,21 +201,41 @@ class Table:
         """The newest committed version."""
         return self._services.reader.head(self._entry).version
 
-    def append(self, data: object) -> Committed:
-        """Add rows: a pyarrow Table, a RecordBatchReader, or anything that speaks Arrow."""
-        return self._commit(draft_append(self._services, self._entry, self.snapshot(), data))
+    def append(self, data: object, *, token: str | None = None, txn: tuple[str, int] | None = None) -> Committed:
+        """Add rows: a pyarrow Table, a RecordBatchReader, or anything that speaks Arrow. Options as in `commit`."""
+        draft = draft_append(self._services, self._entry, self.snapshot(), data)
+        return self._commit(draft, Terms(token=token, txn=txn))
 
-    def overwrite(self, data: object, where: str | None = None) -> Committed:
-        """Replace all rows, or those for which `where` is true."""
-        return self._commit(draft_overwrite(self._services, self._entry, self.snapshot(), data, where))
+    def overwrite(
+        self,
+        data: object,
+        where: str | None = None,
+        *,
+        isolation: IsolationLevel = "Serializable",
+        token: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> Committed:
+        """Replace all rows, or those for which `where` is true. Options as in `commit`."""
+        draft = draft_overwrite(self._services, self._entry, self.snapshot(), data, where)
+        return self._commit(draft, Terms(isolation=isolation, token=token, txn=txn))
 
-    def delete(self, where: str | None = None) -> Committed:
-        """Delete the rows for which `where` is true, or all. Where there are none, no version is made."""
+    def delete(
+        self,
+        where: str | None = None,
+        *,
+        isolation: IsolationLevel = "Serializable",
+        token: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> Committed:
+        """Delete the rows for which `where` is true, or all. Where there are none, no version is made.
+
+        Options as in `commit`.
+        """
         snapshot = self.snapshot()
         draft = draft_delete(self._services, self._entry, snapshot, where)
         if draft is None:
             return Committed(table=self.name, version=snapshot.version, timestamp=snapshot.timestamp)
-        return self._commit(draft)
+        return self._commit(draft, Terms(isolation=isolation, token=token, txn=txn))
 
     def commit(
         self,
@@ -192,13 +243,20 @@ class Table:
         operation: str = "WRITE",
         read_version: int | None = None,
         token: str | None = None,
+        *,
+        isolation: IsolationLevel = "Serializable",
+        txn: tuple[str, int] | None = None,
     ) -> Committed:
         """Commit ready-made actions, for engines that write data files themselves.
 
         `read_version` is the version the actions were made for (the newest one, where it is left out). A `token`
-        makes the call repeatable: a second one with the same token returns the first one's version.
+        makes the call repeatable: a second one with the same token returns the first one's version. So does `txn`,
+        an application's name and its own count, which Delta keeps in the table: what was committed with this count
+        or a later one is not committed again. With `isolation="WriteSerializable"` appends that others made
+        meanwhile are no conflict.
         """
-        return self._commit(draft_commit(self._entry, self.snapshot(), actions, operation, read_version, token))
+        draft = draft_commit(self._entry, self.snapshot(), actions, operation, read_version)
+        return self._commit(draft, Terms(isolation=isolation, token=token, txn=txn))
 
     def version_of(self, token: str) -> int | None:
         """The version that was committed with this token: how a Spark job's caller finds what it wrote."""
@@ -252,8 +310,8 @@ class Table:
         """How the publication of each version stands."""
         return self._services.outbox.status(self._entry, unpublished_only=unpublished_only)
 
-    def _commit(self, draft: CommitDraft) -> Committed:
-        return self._services.commit([draft])[0]
+    def _commit(self, draft: CommitDraft, terms: Terms) -> Committed:
+        return self._services.commit([terms.apply(draft)])[0]
 
 
 __all__ = ["Lake", "Table", "Transaction", "connect"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,17 @@ from deltasql.protocol.paths import LOG_DIR
 from deltasql.protocol.rebase import Place, settle
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick(spark: SparkSession) -> Iterator[None]:
+    """Checksums and compiled plans cost more than all the rest of a commit to a table of three files."""
+    settings = ("spark.databricks.delta.writeChecksumFile.enabled", "spark.sql.codegen.wholeStage")
+    for name in settings:
+        spark.conf.set(name, "false")
+    yield
+    for name in settings:
+        spark.conf.unset(name)
 
 
 class Duel:
@@ -113,7 +124,7 @@ def test_a_pair_comes_out_in_delta_spark_as_the_table_says(spark: SparkSession, 
 
 
 def test_no_pair_is_left_out() -> None:
-    assert len({case.name for case in CASES}) == len(CASES) == 72
+    assert len({case.name for case in CASES}) == len(CASES) == 75
 
 
 APPENDED = CommitInfo({"timestamp": 2, "operation": "WRITE", "operationParameters": {}, "isBlindAppend": True})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import psycopg
@@ -252,18 +253,22 @@ def test_the_second_commit_of_a_pipeline_can_be_the_one_that_is_cut(
     assert tokens() == {"a"}
 
 
+@pytest.mark.parametrize("heard", [False, True], ids=["error_in_flight", "error_already_heard"])
 def test_a_commit_that_was_never_run_is_not_the_one_that_is_cut(
-    proxy: PostgresProxy, database: str, tokens: Callable[[], set[object]]
+    heard: bool, proxy: PostgresProxy, database: str, tokens: Callable[[], set[object]]
 ) -> None:
     def fail(connection: Connection) -> None:
         with connection.pipeline():
             connection.execute("BEGIN")
-            connection.execute("INSERT INTO nowhere VALUES (1)")
+            cursor = connection.execute("INSERT INTO nowhere VALUES (1)")
+            if heard:
+                with pytest.raises(psycopg.errors.UndefinedTable):
+                    cursor.fetchone()
             connection.execute("COMMIT")
 
     proxy.cut_commit("after")
     with connect(proxy, database) as connection:
-        with pytest.raises(psycopg.errors.UndefinedTable):
+        with pytest.raises((psycopg.errors.UndefinedTable, psycopg.errors.PipelineAborted)):
             fail(connection)
         connection.rollback()
         assert proxy.counts.cut_after == 0
@@ -315,6 +320,15 @@ def test_new_connections_are_refused_while_told_so_and_old_ones_live_on(proxy: P
         connect(proxy, database).close()
     assert proxy.counts.refused >= 1
     assert proxy.counts.connections == 2
+
+
+def test_a_delay_holds_up_what_the_client_sends(proxy: PostgresProxy, database: str) -> None:
+    with connect(proxy, database) as connection:
+        proxy.delay = 0.05
+        began = time.monotonic()
+        connection.execute("SELECT 1")
+        assert time.monotonic() - began >= 0.05
+        proxy.delay = 0.0
 
 
 def test_a_frame_larger_than_any_read_passes_whole(proxy: PostgresProxy, database: str) -> None:

@@ -57,6 +57,8 @@ def _help_without_verb(context: typer.Context) -> None:
 app.command()(demo.demo)
 app.command()(ledger.init)
 app.command()(ledger.migrate)
+app.command()(ledger.roles)
+app.command()(ledger.audit)
 app.command()(log.adopt)
 app.command()(log.rebuild)
 app.command()(log.checkpoint)

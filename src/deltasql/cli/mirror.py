@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,13 +15,14 @@ import typer
 from deltasql.cli.failures import FAILURE
 from deltasql.cli.options import AsJson, LedgerUrl, TableNames, open_lake
 from deltasql.cli.output import instant, print_event, print_event_json, print_json, print_problem, print_table
-from deltasql.errors import ConfigError
+from deltasql.errors import ConfigError, LedgerUnavailableError
 from deltasql.events import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from deltasql.client import Table
+    from deltasql.client import Lake, Table
+    from deltasql.ledger.listening import Listener
 
 app = typer.Typer(name="mirror", help="Publish the ledger's commits to the logs.", invoke_without_command=True)
 
@@ -70,7 +71,9 @@ def once(tables: TableNames = None, master: Master = None, ledger: LedgerUrl = N
 def run(
     master: Master = None,
     in_process: Annotated[bool, typer.Option("--in-process", help="Without Spark, in this process.")] = False,
-    interval: Annotated[float, typer.Option(help="Seconds between looks at the outbox.", min=0.01, max=3600)] = 0.5,
+    interval: Annotated[
+        float, typer.Option(help="Seconds between looks at the outbox where no commit is heard.", min=0.01, max=3600)
+    ] = 0.5,
     look: Annotated[float, typer.Option(help="Seconds between looks at logs that owe nothing.", min=1)] = 60.0,
     ledger: LedgerUrl = None,
     as_json: AsJson = False,
@@ -90,17 +93,39 @@ def run(
     signal.signal(signal.SIGINT, end)
     signal.signal(signal.SIGTERM, end)
     said: Sink = print_event_json if as_json else print_event
-    with open_lake(ledger, sink=said) as lake, _session(None if in_process else master or "local[*]") as spark:
+    with (
+        open_lake(ledger, sink=said) as lake,
+        _session(None if in_process else master or "local[*]") as spark,
+        closing(lake.listen()) as listener,
+    ):
         looked = float("-inf")
-        while True:
-            if time.monotonic() - looked >= look:
-                lake.mirror(spark)
-                looked = time.monotonic()
-            # A quarantined table waits for its operator, and for the next look at everything.
-            elif owing := [table.name for table in lake.owing() if not table.mirror_head().quarantined]:
-                lake.mirror(spark, tables=owing)
-            if ended.wait(interval):
-                return
+        while not ended.is_set():
+            try:
+                looked = _publish(lake, spark, looked, look)
+                _wait(listener, interval, ended)
+            except LedgerUnavailableError as error:
+                # The ledger keeps what is owed; there is nothing to do but to come back.
+                print_problem(error.message, "trying again in a second")
+                ended.wait(1.0)
+
+
+def _publish(lake: Lake, spark: SparkSession | None, looked: float, look: float) -> float:
+    """Publish what is owed, or, now and then, look at every log; when that was done last."""
+    if time.monotonic() - looked >= look:
+        lake.mirror(spark)
+        return time.monotonic()
+    # A quarantined table waits for its operator, and for the next look at everything.
+    if owing := [table.name for table in lake.owing() if not table.mirror_head().quarantined]:
+        lake.mirror(spark, tables=owing)
+    return looked
+
+
+def _wait(listener: Listener, seconds: float, ended: Event) -> None:
+    """Until a commit is heard, the time is over, or the end was asked for: that is looked for a few times a second."""
+    deadline = time.monotonic() + seconds
+    while not ended.is_set() and (left := deadline - time.monotonic()) > 0:
+        if listener.wait(min(left, 0.2)):
+            return
 
 
 @contextmanager

@@ -60,8 +60,12 @@ class CommitDraft(msgspec.Struct, frozen=True, kw_only=True):
     create_at: str | None = None
     read_version: int | None = None
     reads: Reads = BLIND
+    # The writer may have read more than `reads` tells: others must not take it for a blind append.
+    looked: bool = False
     isolation: IsolationLevel = "Serializable"
     token: str | None = None
+    # Where the table has seen this application's version, or a later one, the commit was made before.
+    txn: SetTransaction | None = None
 
 
 class AdoptedCommit(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +192,10 @@ class TxnLogReader(Protocol):
 
     def head(self, table: TableEntry) -> TableHead: ...
 
+    def heads(self) -> dict[str, int]:
+        """The newest version of every table, by name."""
+        ...
+
     def state(self, table: TableEntry, version: int | None = None) -> TableState:
         """`VersionNotFoundError` outside the history."""
         ...
@@ -224,8 +232,8 @@ class TxnLogReader(Protocol):
         """The commits of versions `start` to `end`, both included, ascending."""
         ...
 
-    def history(self, table: TableEntry, limit: int | None = None) -> list[HistoryEntry]:
-        """Newest first."""
+    def history(self, table: TableEntry, limit: int | None = None, *, since: int = -1) -> list[HistoryEntry]:
+        """Newest first; only versions after `since`."""
         ...
 
 

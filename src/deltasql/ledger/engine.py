@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +23,8 @@ VERSION_TABLE = "dl_schema_version"
 # For how long what can be repeated is repeated.
 RETRY_SECONDS = 30.0
 
+_REPEATED = (LedgerUnavailableError, LedgerRaceError)
+
 _T = TypeVar("_T")
 
 
@@ -39,6 +42,11 @@ class Ledger:
     def url(self) -> str:
         return self.dialect.url
 
+    @property
+    def shown_url(self) -> str:
+        """The URL without its password."""
+        return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1@", self.dialect.url)
+
     def write(self) -> AbstractContextManager[Session]:
         """A transaction that writes: committed at the end of the block, rolled back where it raises."""
         return self._transaction("write")
@@ -47,13 +55,21 @@ class Ledger:
         """One consistent view of the database; nothing is written."""
         return self._transaction("read")
 
+    def look(self) -> AbstractContextManager[Session]:
+        """One statement, which needs no transaction around it."""
+        return self._transaction("look")
+
     def repeat(self, work: Callable[[], _T]) -> _T:
         """Do what may be done again, until it is done: a connection that was lost is made anew, a lost race run again.
 
         What still fails after `RETRY_SECONDS` reaches the caller.
         """
+        try:
+            return work()
+        except _REPEATED:
+            pass
         return tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type((LedgerUnavailableError, LedgerRaceError)),
+            retry=tenacity.retry_if_exception_type(_REPEATED),
             wait=tenacity.wait_random_exponential(multiplier=0.01, max=2),
             stop=tenacity.stop_after_delay(RETRY_SECONDS),
             reraise=True,

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Sequence
 
 from deltasql.ledger import statements as sql
+from deltasql.ledger.audit import AuditEntry, record_act
 from deltasql.ledger.contracts import Lease, MirrorHead, MirrorStatus, TableEntry
 from deltasql.ledger.dialects import Session
 from deltasql.ledger.dialects.base import Change
@@ -21,8 +22,9 @@ MAX_ERROR_TEXT = 2_000
 class SqlOutbox:
     """The `Outbox` of a SQL ledger."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, actor: str = "") -> None:
         self._ledger = ledger
+        self._actor = actor
         self._holder = str(uuid.uuid4())
         self._host = socket.gethostname()
 
@@ -95,14 +97,21 @@ class SqlOutbox:
 
     def quarantine(self, table: TableEntry, version: int, reason: str) -> None:
         with self._ledger.write() as session:
-            session.change(sql.QUARANTINE, (version, session.now(), reason[:MAX_ERROR_TEXT], table.table_id))
+            if session.change(sql.QUARANTINE, (version, session.now(), reason[:MAX_ERROR_TEXT], table.table_id)):
+                self._note(session, "quarantine", table, version, reason=reason[:MAX_ERROR_TEXT])
 
     def lift_quarantine(self, table: TableEntry) -> None:
         with self._ledger.read() as session:
-            if not _mirror_head(session, table).quarantined:
-                return
+            quarantined = _mirror_head(session, table).quarantined_version
+        if quarantined is None:
+            return
         with self._ledger.write() as session:
             session.change(sql.LIFT_QUARANTINE, (table.table_id,))
+            self._note(session, "lift_quarantine", table, quarantined)
+
+    def _note(self, session: Session, action: str, table: TableEntry, version: int, **detail: object) -> None:
+        act = AuditEntry(action=action, actor=self._actor, table=table.name, version=version, detail=detail)
+        record_act(session, act)
 
 
 def _mirror_head(session: Session, table: TableEntry) -> MirrorHead:

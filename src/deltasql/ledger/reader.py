@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
@@ -30,6 +31,9 @@ from deltasql.ledger.rows import (
 )
 from deltasql.protocol.actions import Action, CommitInfo, DomainMetadata, SetTransaction
 
+# How many metadata and protocols are kept.
+_MAX_KNOWN = 1_024
+
 # How many versions are read at once when a long range of commits is asked for.
 _WINDOW = 256
 
@@ -47,23 +51,29 @@ class SqlTxnLogReader:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        # Metadata and protocols by the commit they came with: a table that is opened again is mostly as it was.
+        self._known: OrderedDict[tuple[object, ...], Any] = OrderedDict()
 
     def tables(self) -> list[TableEntry]:
-        with self._ledger.read() as session:
+        with self._ledger.look() as session:
             return list_tables(session)
 
     def table(self, name: str) -> TableEntry:
-        with self._ledger.read() as session:
+        with self._ledger.look() as session:
             return require_table(session, name)
 
     def head(self, table: TableEntry) -> TableHead:
-        with self._ledger.read() as session:
+        with self._ledger.look() as session:
             return _head(session, table)
 
+    def heads(self) -> dict[str, int]:
+        with self._ledger.look() as session:
+            return dict(session.rows(sql.SELECT_HEADS))
+
     def state(self, table: TableEntry, version: int | None = None) -> TableState:
+        if version is None:
+            return self._head_state(table)
         with self._ledger.read() as session:
-            if version is None:
-                version = _head(session, table).version
             # A number that no database could hold is no version either.
             row = session.row(sql.SELECT_VERSION_TIME, (table.table_id, version)) if 0 <= version < LIVE else None
             if row is None:
@@ -74,6 +84,34 @@ class SqlTxnLogReader:
                 protocol=_latest(session, PROTOCOL, table, version),
                 metadata=_latest(session, METADATA, table, version),
             )
+
+    def _head_state(self, table: TableEntry) -> TableState:
+        """One statement, where metadata and protocol are known from an earlier look."""
+        with self._ledger.look() as session:
+            row = session.row(sql.SELECT_HEAD_STATE, (table.table_id,))
+        if row is None:
+            raise no_table(table.name)
+        version, timestamp, *origins = row
+        return TableState(
+            version=version,
+            timestamp=timestamp,
+            protocol=self._description(PROTOCOL, table, *origins[2:]),
+            metadata=self._description(METADATA, table, *origins[:2]),
+        )
+
+    def _description(self, source: ActionTable, table: TableEntry, version: int, digest: str) -> Any:
+        """Metadata or protocol as a commit set it. The commit's hash tells a version that was made anew from it."""
+        key = (source.name, table.table_id, version, digest)
+        found = self._known.get(key)
+        if found is None:
+            with self._ledger.look() as session:
+                found = _latest(session, source, table, version)
+            # A checkpoint that a history began with has no hash to be known by.
+            if digest:
+                self._known[key] = found
+                if len(self._known) > _MAX_KNOWN:
+                    self._known.popitem(last=False)
+        return found
 
     def version_at(self, table: TableEntry, timestamp: int) -> int:
         with self._ledger.read() as session:
@@ -126,9 +164,9 @@ class SqlTxnLogReader:
                 found = load_commits(session, table.table_id, low, min(low + _WINDOW - 1, end))
             yield from found
 
-    def history(self, table: TableEntry, limit: int | None = None) -> list[HistoryEntry]:
+    def history(self, table: TableEntry, limit: int | None = None, *, since: int = -1) -> list[HistoryEntry]:
         statement = sql.SELECT_HISTORY if limit is None else f"{sql.SELECT_HISTORY} LIMIT ?"
-        parameters = (table.table_id,) if limit is None else (table.table_id, limit)
+        parameters = (table.table_id, since) if limit is None else (table.table_id, since, limit)
         with self._ledger.read() as session:
             rows = session.rows(statement, parameters)
         return [

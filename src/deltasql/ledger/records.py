@@ -77,7 +77,8 @@ def _prepare(draft: CommitDraft) -> Prepared:
     check_text(draft.operation, "operation")
     check_text(draft.token, "token")
     check_text(draft.create_at, "location")
-    actions = [_checked(draft.table, place, action) for place, action in enumerate(draft.actions)]
+    given = draft.actions if draft.txn is None else [*draft.actions, draft.txn]
+    actions = [_checked(draft.table, place, action) for place, action in enumerate(given)]
     if problem := commit_problem(actions):
         raise InvalidInputError(f"{draft.table}: {problem}", hint="give each of them once", field="actions")
     if draft.create_at is not None and (missing := _missing(actions)):
@@ -180,8 +181,8 @@ def replayed(found: Sequence[Committed | None]) -> tuple[Committed, ...] | None:
     groups = {committed.group_id for committed in known}
     if len(known) != len(found) or len(groups) > 1 or (len(known) > 1 and None in groups):
         raise InvalidInputError(
-            "the commit token was used before, for other tables",
-            hint="use a new token for a new transaction",
+            "the token, or the application's version, was used before, for other tables",
+            hint="use a new one for a new transaction",
             field="token",
         )
     return known
@@ -203,9 +204,8 @@ def commit_info(
     if draft.read_version is not None:
         fields["readVersion"] = draft.read_version
     fields["isolationLevel"] = draft.isolation
-    fields["isBlindAppend"] = draft.reads.blind and not any(
-        isinstance(action, RemoveFile | Metadata) for action in draft.actions
-    )
+    blind = draft.reads.blind and not draft.looked
+    fields["isBlindAppend"] = blind and not any(isinstance(action, RemoveFile | Metadata) for action in draft.actions)
     if draft.metrics:
         fields["operationMetrics"] = dict(draft.metrics)
     if draft.user_metadata is not None:

@@ -71,6 +71,15 @@ HEAD_COLUMNS = (
     "row_id_high_water",
 )
 SELECT_HEAD = "SELECT version, timestamp FROM dl_table_heads WHERE table_id = ?"
+# The head, and the commits that metadata and protocol came with.
+SELECT_HEAD_STATE = (
+    "SELECT h.version, h.timestamp, h.metadata_version, m.sha256, h.protocol_version, p.sha256 FROM dl_table_heads h "
+    "JOIN dl_table_versions m ON m.table_id = h.table_id AND m.version = h.metadata_version "
+    "JOIN dl_table_versions p ON p.table_id = h.table_id AND p.version = h.protocol_version WHERE h.table_id = ?"
+)
+SELECT_HEADS = (
+    "SELECT t.name, h.version FROM dl_tables t JOIN dl_table_heads h ON h.table_id = t.table_id WHERE h.version >= 0"
+)
 INSERT_HEAD = insert("dl_table_heads", ("table_id", *HEAD_COLUMNS))
 # The compare-and-set: the head moves only from the version this commit was checked against.
 MOVE_HEAD = (
@@ -116,10 +125,16 @@ SELECT_VERSION_AT = (
 )
 SELECT_FIRST_VERSION = "SELECT MIN(version), MIN(timestamp) FROM dl_table_versions WHERE table_id = ?"
 SELECT_TOKEN = "SELECT version, timestamp, group_id FROM dl_table_versions WHERE table_id = ? AND token = ?"
+# The commit in which an application's version, or a later one, stands.
+SELECT_TXN = (
+    "SELECT v.version, v.timestamp, v.group_id FROM dl_txn_actions a "
+    "JOIN dl_table_versions v ON v.table_id = a.table_id AND v.version = a.version "
+    f"WHERE a.table_id = ? AND a.app_id = ? AND a.superseded_version = {LIVE} AND a.txn_version >= ?"
+)
 SELECT_HISTORY = (
     "SELECT v.version, v.timestamp, v.operation, v.origin, v.commit_info, s.state "
     "FROM dl_table_versions v JOIN dl_mirror_status s ON s.table_id = v.table_id AND s.version = v.version "
-    "WHERE v.table_id = ? ORDER BY v.version DESC"
+    "WHERE v.table_id = ? AND v.version > ? ORDER BY v.version DESC"
 )
 
 STATUS_COLUMNS = ("table_id", "version", "state", "attempts", "created_at", "published_at")

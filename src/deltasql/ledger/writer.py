@@ -108,7 +108,7 @@ def _commit(session: Session, prepared: Sequence[Prepared], attempt: _Attempt, a
     # Locked in the same order by everyone, so that two transactions over the same tables never wait for each other.
     by_name = sorted(prepared, key=lambda item: item.draft.table)
     targets = {item.draft.table: _target(session, item.draft, attempt) for item in by_name}
-    found = [_find_token(session, item.draft, targets[item.draft.table].entry, attempt) for item in prepared]
+    found = [_find_earlier(session, item.draft, targets[item.draft.table].entry, attempt) for item in prepared]
     if earlier := replayed(found):
         return earlier
     # Whoever holds these locks knows that no earlier try of this commit stands, or ever will.
@@ -153,11 +153,14 @@ def _create(session: Session, name: str, location: str) -> TableEntry:
     return entry
 
 
-def _find_token(session: Session, draft: CommitDraft, entry: TableEntry, attempt: _Attempt) -> Committed | None:
+def _find_earlier(session: Session, draft: CommitDraft, entry: TableEntry, attempt: _Attempt) -> Committed | None:
+    """What an earlier try of this commit came to, by its token or by its application's own count."""
+    row = None
     # A token of our own making cannot have been used before the first try.
-    if draft.token is None and attempt.number == 1:
-        return None
-    row = session.row(sql.SELECT_TOKEN, (entry.table_id, attempt.token(draft)))
+    if draft.token is not None or attempt.number > 1:
+        row = session.row(sql.SELECT_TOKEN, (entry.table_id, attempt.token(draft)))
+    if row is None and draft.txn is not None:
+        row = session.row(sql.SELECT_TXN, (entry.table_id, draft.txn.app_id, draft.txn.version))
     if row is None:
         return None
     return Committed(table=entry.name, version=row[0], timestamp=row[1], group_id=row[2], replayed=True)

@@ -8,10 +8,13 @@ import msgspec
 
 from deltasql.errors import ConflictError
 from deltasql.events import Sink, TableCommitted, ignore
+from deltasql.ledger.audit import SqlAudit, this_actor
 from deltasql.ledger.contracts import CommitDraft, Outbox, TxnLogReader, TxnLogWriter
 from deltasql.ledger.engine import open_ledger
+from deltasql.ledger.listening import Listener, listen
 from deltasql.ledger.outbox import SqlOutbox
 from deltasql.ledger.reader import SqlTxnLogReader
+from deltasql.ledger.records import check_text
 from deltasql.ledger.registry import settle_root
 from deltasql.ledger.writer import SqlTxnLogWriter
 from deltasql.outcomes import Committed, Conflict
@@ -26,6 +29,9 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     reader: TxnLogReader
     writer: TxnLogWriter
     outbox: Outbox
+    audit: SqlAudit
+    # Hears of commits, whoever makes them.
+    listen: Callable[[], Listener]
     storage_options: Mapping[str, str]
     sink: Sink
     # Gives back the connections to the ledger.
@@ -51,8 +57,11 @@ def open_services(
     root: str | None = None,
     create: bool = False,
     sink: Sink = ignore,
+    actor: str | None = None,
 ) -> Services:
     """Open a ledger with everything the verbs need. With `create` an empty database becomes one."""
+    check_text(actor, "actor")
+    who = actor or this_actor()
     options = dict(storage_options or {})
     # Looked at before the database is touched: a bad root must not leave a ledger behind.
     wanted = None if root is None else normalise_url(root)
@@ -68,8 +77,10 @@ def open_services(
         ledger=database.url,
         root=settled,
         reader=SqlTxnLogReader(database),
-        writer=SqlTxnLogWriter(database),
-        outbox=SqlOutbox(database),
+        writer=SqlTxnLogWriter(database, who),
+        outbox=SqlOutbox(database, who),
+        audit=SqlAudit(database, who),
+        listen=lambda: listen(database.dialect),
         storage_options=options,
         sink=sink,
         close=database.close,

@@ -8,7 +8,7 @@ from typing import Self
 
 from deltasql.errors import InvalidInputError
 from deltasql.ledger.contracts import CommitDraft, TableEntry
-from deltasql.ops.commit import draft_commit
+from deltasql.ops.commit import Terms, draft_commit
 from deltasql.ops.services import Services
 from deltasql.ops.snapshot import Snapshot, snapshot_at
 from deltasql.ops.write import draft_append, draft_delete, draft_overwrite, merge_appends
@@ -22,8 +22,9 @@ class Transaction:
     Where the block raises, nothing is committed and the files it wrote belong to no version.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, terms: Terms) -> None:
         self._services = services
+        self._terms = terms
         self._drafts: dict[str, CommitDraft] = {}
         self._open = True
         self.result: tuple[Committed, ...] = ()
@@ -36,7 +37,7 @@ class Transaction:
     ) -> None:
         self._open = False
         if kind is None:
-            self.result = self._services.commit(list(self._drafts.values()))
+            self.result = self._services.commit([self._terms.apply(draft) for draft in self._drafts.values()])
 
     def table(self, name: str) -> TransactionTable:
         return TransactionTable(self, self._services, self._services.reader.table(name))
@@ -77,7 +78,7 @@ class TransactionTable:
             self._transaction.add(draft)
 
     def commit(self, actions: Sequence[Action], operation: str = "WRITE", read_version: int | None = None) -> None:
-        self._transaction.add(draft_commit(self._entry, self._snapshot(), actions, operation, read_version, None))
+        self._transaction.add(draft_commit(self._entry, self._snapshot(), actions, operation, read_version))
 
     def _snapshot(self) -> Snapshot:
         return snapshot_at(self._services, self._entry)

@@ -17,7 +17,7 @@ from deltasql.ops.snapshot import Snapshot
 from deltasql.protocol.actions import Action, AddFile, RemoveFile
 from deltasql.protocol.arrow import as_table, conform
 from deltasql.protocol.conflicts import Reads
-from deltasql.protocol.features import check_readable, check_writable
+from deltasql.protocol.features import check_readable, check_writable, keeps_row_ids
 from deltasql.protocol.jsonlog import dump_json
 from deltasql.protocol.predicate import Predicate, parse, to_sql
 from deltasql.protocol.properties import append_only
@@ -36,7 +36,7 @@ class _Deletion(msgspec.Struct):
 
 
 def draft_append(services: Services, entry: TableEntry, snapshot: Snapshot, data: object) -> CommitDraft:
-    rows = _fit(entry, snapshot, data)
+    rows = _fit(entry, snapshot, data, fresh_row_ids=True)
     adds = write_files(services.store_at(entry.location), snapshot.metadata, rows)
     return append_of(entry, snapshot.version, adds, rows.num_rows)
 
@@ -60,7 +60,8 @@ def draft_overwrite(
     services: Services, entry: TableEntry, snapshot: Snapshot, data: object, where: str | None = None
 ) -> CommitDraft:
     """Replace all rows, or those for which `where` is true; every new row must then satisfy it too."""
-    rows = _fit(entry, snapshot, data)
+    fresh = where is None or not keeps_row_ids(snapshot.metadata)
+    rows = _fit(entry, snapshot, data, fresh_row_ids=fresh)
     refuse_append_only(entry, snapshot)
     store = services.store_at(entry.location)
     if where is None:
@@ -106,7 +107,8 @@ def draft_delete(
     services: Services, entry: TableEntry, snapshot: Snapshot, where: str | None = None
 ) -> CommitDraft | None:
     """Delete the rows for which `where` is true, or all. None where there are no such rows: nothing to commit."""
-    check_writable(entry.name, snapshot.protocol, snapshot.metadata)
+    fresh = not keeps_row_ids(snapshot.metadata)
+    check_writable(entry.name, snapshot.protocol, snapshot.metadata, fresh_row_ids=fresh)
     refuse_append_only(entry, snapshot)
     predicate = parse("true" if where is None else where, snapshot.structure)
     deletion = _delete_rows(services, entry, snapshot, predicate)
@@ -129,8 +131,8 @@ def draft_delete(
     )
 
 
-def _fit(entry: TableEntry, snapshot: Snapshot, data: object) -> pa.Table:
-    check_writable(entry.name, snapshot.protocol, snapshot.metadata)
+def _fit(entry: TableEntry, snapshot: Snapshot, data: object, *, fresh_row_ids: bool) -> pa.Table:
+    check_writable(entry.name, snapshot.protocol, snapshot.metadata, fresh_row_ids=fresh_row_ids)
     return conform(as_table(data), snapshot.structure, table=entry.name)
 
 

@@ -149,11 +149,19 @@ def check_writable(table: str, protocol: TableProtocol, metadata: Metadata, *, f
     """
     if protocol.min_writer_version > FEATURE_WRITER:
         raise _refuse(table, f"needs writer version {protocol.min_writer_version}", "writing to it")
+    check_committable(table, protocol, metadata)
     active = writer_features(protocol)
     used = active & _used(parse_schema(metadata.schema_string), metadata)
     writable = _WRITABLE | {"rowTracking"} if fresh_row_ids else _WRITABLE
     if blocked := sorted(used | (active - writable)):
         raise _refuse(table, f"uses {', '.join(blocked)}", "writing rows to it")
+
+
+def check_committable(table: str, protocol: TableProtocol, metadata: Metadata) -> None:
+    """Refuse even ready-made actions where the ledger itself could not keep a promise of the table."""
+    if "rowTracking" in writer_features(protocol) and not tracks_rows(protocol, metadata):
+        # No row gets an id while it is suspended, and the ledger would give out ids.
+        raise _refuse(table, "has row tracking suspended", "committing to it")
 
 
 def check_readable(table: str, protocol: TableProtocol, metadata: Metadata) -> None:

@@ -67,7 +67,9 @@ def _assign_row_ids(actions: Sequence[Action], place: Place, before: int) -> tup
         if not _is_mark(action):
             assigned.append(action)
     if mark != before:
-        domain = DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=f'{{"{_MARK}":{mark}}}', removed=False)
+        # Delta Spark repeats the domain's name in its configuration.
+        configuration = f'{{"{_MARK}":{mark},"domainName":"{ROW_TRACKING_DOMAIN}"}}'
+        domain = DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=configuration, removed=False)
         # Where a commit of ours lists its domains.
         first = next((index for index, action in enumerate(assigned) if isinstance(action, _FILES)), len(assigned))
         assigned.insert(first, domain)

@@ -140,7 +140,7 @@ class TableWriter(DataSourceArrowWriter):
                 raise ConfigError(f"{name} is for reading", hint="leave it out of the write", field=name)
         with _opened(options) as (services, entry):
             snapshot = snapshot_at(services, entry)
-            check_writable(entry.name, snapshot.protocol, snapshot.metadata)
+            check_writable(entry.name, snapshot.protocol, snapshot.metadata, fresh_row_ids=True)
             if overwrite:
                 refuse_append_only(entry, snapshot)
             # Told here, beside the driver, and not by the first task that meets a row.

@@ -208,7 +208,7 @@ REFUSED: dict[str, Try] = {
     "a location that is taken": ({"location": location("there"), "commits": HISTORY}, TableExistsError),
     "what cannot be written as JSON": (
         {"commits": [*HISTORY, AdoptedCommit(version=3, data=b"", actions=[add("\ud800")], timestamp=400)]},
-        InvalidInputError,
+        MalformedLogError,
     ),
 }
 

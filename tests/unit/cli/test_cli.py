@@ -45,6 +45,8 @@ def verbs() -> dict[str, Any]:
 USES = {
     "init": ("init",),
     "migrate": ("migrate",),
+    "roles": ("roles", "--apply"),
+    "audit": ("audit",),
     "table list": ("table", "list"),
     "table create": ("table", "create", "t", "--schema", SCHEMA),
     "table describe": ("table", "describe", "t"),

@@ -37,7 +37,7 @@ def table(ledger: Ledger) -> TableEntry:
 
 def test_what_stands_above_a_gap_waits(ledger: Ledger, table: TableEntry) -> None:
     with ledger.write() as session:
-        session.execute("DELETE FROM dl_mirror_status WHERE version = 2")
+        session.change("DELETE FROM dl_mirror_status WHERE version = 2")
     assert SqlOutbox(ledger).unpublished(table, 10) == [0, 1]
 
 
@@ -61,10 +61,10 @@ def test_a_process_of_another_host_is_believed_until_its_lease_ends(
     assert SqlOutbox(ledger).acquire(table, 3600) is not None
     monkeypatch.setattr(os, "kill", dead)
     with ledger.write() as session:
-        session.execute("UPDATE dl_leases SET host = 'elsewhere'")
+        session.change("UPDATE dl_leases SET host = 'elsewhere'")
     assert SqlOutbox(ledger).acquire(table, 3600) is None
     with ledger.write() as session:
-        session.execute("UPDATE dl_leases SET expires_at = 1")
+        session.change("UPDATE dl_leases SET expires_at = 1")
     lease = SqlOutbox(ledger).acquire(table, 3600)
     assert lease is not None
     assert lease.fence == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -45,10 +46,15 @@ def test_a_pair_comes_out_as_the_table_says(case: Case) -> None:
 
 
 def test_the_table_has_every_reason_and_explains_every_difference() -> None:
-    assert len(CASES) == len({case.name for case in CASES}) == 72
+    assert len(CASES) == len({case.name for case in CASES}) == 75
     assert {case.ours for case in CASES} == {None, *get_args(ConflictReason)}
     for case in CASES:
         assert bool(case.difference) == (case.delta != (case.ours and RAISES[case.ours])), case.name
+
+
+def test_the_documentation_names_every_reason() -> None:
+    text = (Path(__file__).parents[3] / "docs/conflicts.md").read_text("utf-8")
+    assert [reason for reason in get_args(ConflictReason) if f"`{reason}`" not in text] == []
 
 
 def test_the_first_winner_that_conflicts_is_named_with_its_file() -> None:
@@ -83,6 +89,14 @@ def test_a_winner_without_commit_info_is_no_blind_append() -> None:
     reads = EVERYTHING.reads("plain")
     for info in ([], [CommitInfo({})], [CommitInfo({"isBlindAppend": "true"})]):
         assert find_conflict("t", reads, [add("x")], [(1, [*info, add("y")])], "WriteSerializable") is not None
+
+
+def test_the_mark_of_row_ids_is_nobody_s_own() -> None:
+    """Delta Spark writes it itself, so that no commit that is handed in may hold it; here an engine may."""
+    mine, theirs = domain("delta.rowTracking", "{}"), domain("delta.rowTracking", '{"rowIdHighWaterMark":9}')
+    assert find_conflict("t", BLIND, [mine, add("x")], [(1, [theirs, add("y")])]) is None
+    compaction = [mine, remove("a1", data_change=False), add("a9", data_change=False)]
+    assert find_conflict("t", IN_A.reads("partitioned"), compaction, [(1, [theirs, add("a8")])]) is None
 
 
 PATHS = ("a1", "a2", "b1", "a7", "b8")

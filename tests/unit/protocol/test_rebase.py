@@ -48,7 +48,7 @@ def add(path: str, records: int | None = 10, base: int | None = None, version: i
 
 
 def mark(value: int, *, removed: bool = False) -> DomainMetadata:
-    configuration = f'{{"rowIdHighWaterMark":{value}}}'
+    configuration = f'{{"rowIdHighWaterMark":{value},"domainName":"delta.rowTracking"}}'
     return DomainMetadata(domain="delta.rowTracking", configuration=configuration, removed=removed)
 
 
@@ -106,8 +106,8 @@ def test_the_new_mark_is_a_line_as_delta_spark_writes_it_before_the_files() -> N
         *(Metadata, SetTransaction, DomainMetadata, RemoveFile, AddFile, UnknownAction)
     ]
     assert encode_action(settled[2]) == (
-        b'{"domainMetadata":{"domain":"delta.rowTracking","configuration":"{\\"rowIdHighWaterMark\\":109}",'
-        b'"removed":false}}\n'
+        b'{"domainMetadata":{"domain":"delta.rowTracking","configuration":'
+        b'"{\\"rowIdHighWaterMark\\":109,\\"domainName\\":\\"delta.rowTracking\\"}","removed":false}}\n'
     )
 
 
@@ -121,6 +121,7 @@ def test_ids_that_another_engine_gave_out_for_the_version_it_did_not_get_are_giv
 
 def test_ids_above_the_mark_are_given_out_anew_whatever_version_they_name() -> None:
     assert ids(settle([add("x", base=500, version=3), add("y", base=500)], TRACKED)[0]) == [(100, 7), (110, 7)]
+    assert ids(settle([add("x", 10), add("y", base=105, version=3)], TRACKED)[0]) == [(100, 7), (110, 7)]
 
 
 def test_a_file_that_is_described_again_keeps_its_ids_and_needs_no_mark() -> None:
@@ -195,7 +196,8 @@ def test_type_changes_of_this_commit_get_its_version_wherever_they_are() -> None
 def test_a_schema_without_type_changes_of_this_commit_keeps_its_spelling() -> None:
     text = '{"type": "struct", "fields": [{"metadata": {"delta.typeChanges": [{"tableVersion": 4}]}}]}'
     actions = [described(text)]
-    assert settle(actions, PLACE)[0][0] is actions[0]
+    for place in (PLACE, msgspec.structs.replace(PLACE, version=4, read_version=3)):
+        assert settle(actions, place)[0][0] is actions[0]
 
 
 def test_in_commit_timestamps_begin_with_this_commit_if_they_were_to_begin_with_it() -> None:

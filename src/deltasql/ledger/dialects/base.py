@@ -15,7 +15,8 @@ from deltasql.ledger import statements as sql
 # How long a writer waits for another one's lock before the caller hears of it.
 LOCK_TIMEOUT_SECONDS = 30.0
 
-Mode = Literal["read", "write"]
+# To look is to ask one statement, which needs no transaction around it.
+Mode = Literal["look", "read", "write"]
 Row = Sequence[Any]
 
 
@@ -55,6 +56,7 @@ class Session:
         self.pid = os.getpid()
         self._connection = connection
         self._dialect = dialect
+        self._mode: Mode = "look"
         self._spell = lru_cache(maxsize=512)(dialect.respell)
 
     @property
@@ -64,13 +66,16 @@ class Session:
     # -- the ends of a transaction ------------------------------------------------------------------------------------
 
     def begin(self, mode: Mode) -> None:
-        self._connection.execute(self._dialect.begin_write if mode == "write" else self._dialect.begin_read)
+        self._mode = mode
+        if mode != "look":
+            self._connection.execute(self._dialect.begin_write if mode == "write" else self._dialect.begin_read)
 
     def commit(self) -> None:
         self._connection.execute("COMMIT")
 
     def roll_back(self) -> None:
-        self._connection.execute("ROLLBACK")
+        if self._mode != "look":
+            self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
         self._connection.close()
@@ -123,7 +128,7 @@ class Session:
 
     def _write(self, write: Write) -> int:
         statement, rows = rows_of(write)
-        if isinstance(write, Change):
+        if len(rows) == 1:
             return self._execute(statement, rows[0]).rowcount
         return self._connection.executemany(self._spell(statement), rows).rowcount if rows else 0
 

@@ -78,11 +78,11 @@ class DuckdbSession(Session):
                 )
             self._turn = turn
         self._connection = self._file.connect()
-        self._connection.execute("BEGIN TRANSACTION")
+        super().begin(mode)
 
     def roll_back(self) -> None:
         if self._connection is not None:
-            self._connection.execute("ROLLBACK")
+            super().roll_back()
 
     def close(self) -> None:
         try:

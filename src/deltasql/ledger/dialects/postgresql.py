@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import select
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote
 
 from deltasql.errors import ConfigError, DeltaSqlError, DurabilityWarning, UnsupportedError
 from deltasql.ledger.contracts import LIVE
@@ -16,6 +17,7 @@ from deltasql.ledger.dialects.sqlstate import classify
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import Conninfo
     from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 except ImportError as error:
     raise UnsupportedError(
@@ -51,7 +53,9 @@ class PostgresSession(Session):
         self._announcing = False
 
     def begin(self, mode: Mode) -> None:
-        self._beginning = self._dialect.begin_write if mode == "write" else self._dialect.begin_read
+        self._mode = mode
+        beginnings = {"look": None, "read": self._dialect.begin_read, "write": self._dialect.begin_write}
+        self._beginning = beginnings[mode]
         self._announcing = False
 
     def commit(self) -> None:
@@ -66,7 +70,7 @@ class PostgresSession(Session):
             self._connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))
 
     def roll_back(self) -> None:
-        if not self._unbegun():
+        if not self._unbegun() and self._mode != "look":
             self._connection.execute("ROLLBACK")
 
     def usable(self) -> bool:
@@ -86,17 +90,20 @@ class PostgresSession(Session):
                 yield rows
 
     def send(self, writes: Sequence[Write]) -> list[int]:
-        small: list[tuple[int, Any]] = []
         counts = [0] * len(writes)
+        single = [place for place, write in enumerate(writes) if len(rows_of(write)[1]) == 1]
+        several = [place for place, write in enumerate(writes) if 1 < len(rows_of(write)[1]) < _BULK_ROWS]
         with self._connection.pipeline():
             self._start()
-            for place, write in enumerate(writes):
-                if not isinstance(write, Insert) or len(write.rows) < _BULK_ROWS:
-                    small.append((place, self._queue(write)))
-        for place, cursor in small:
-            counts[place] = 0 if cursor is None else cursor.rowcount
+            merged = self._merge([writes[place] for place in single])
+            cursors = [(place, self._queue(writes[place])) for place in several]
+            ended = [(p, self._end_many(w)) for p, w in enumerate(writes) if _is_bulk(w) and isinstance(w, EndLives)]
+        for place, count in zip(single, merged() if merged else (), strict=True):
+            counts[place] = count
+        for place, cursor in (*cursors, *ended):
+            counts[place] = cursor.rowcount
         for place, write in enumerate(writes):
-            if isinstance(write, Insert) and len(write.rows) >= _BULK_ROWS:
+            if isinstance(write, Insert) and _is_bulk(write):
                 counts[place] = self._copy(write)
         return counts
 
@@ -109,10 +116,10 @@ class PostgresSession(Session):
     def _execute(self, statement: str, parameters: Row) -> Any:
         query = self._spell(statement).encode()
         if self._beginning is None:
-            return self._connection.execute(query, parameters)
+            return self._connection.execute(query, parameters or None)
         with self._connection.pipeline():
             self._start()
-            return self._connection.execute(query, parameters)
+            return self._connection.execute(query, parameters or None)
 
     def _start(self) -> None:
         if self._beginning is not None:
@@ -124,18 +131,30 @@ class PostgresSession(Session):
         unbegun, self._beginning = self._beginning is not None, None
         return unbegun
 
-    def _queue(self, write: Write) -> Any:
-        """Hand a write to the pipeline; its count is known when that is through."""
-        if isinstance(write, EndLives) and len(write.keys) >= _BULK_ROWS:
-            return self._connection.execute(_end_many(write).encode(), _end_many_parameters(write))
-        statement, rows = rows_of(write)
-        if not rows:
+    def _merge(self, writes: Sequence[Write]) -> Callable[[], Sequence[int]] | None:
+        """Queue writes of one row each as one statement: all see the same state, none touches a row of another's."""
+        if not writes:
             return None
+        pairs = [rows_of(write) for write in writes]
+        if len(pairs) == 1:
+            statement, rows = pairs[0]
+            # Without parameters a percent sign is one.
+            cursor = self._connection.execute(self._spell(statement).encode(), rows[0] or None)
+            return lambda: [cursor.rowcount]
+        statement = self._spell(_merged(tuple(statement for statement, _ in pairs))).encode()
+        answer = self._connection.execute(statement, [value for _, rows in pairs for value in rows[0]])
+        return lambda: answer.fetchone() or ()
+
+    def _queue(self, write: Write) -> Any:
+        """Hand a write of several rows to the pipeline; its count is known when that is through."""
+        statement, rows = rows_of(write)
         cursor = self._connection.cursor()
-        if len(rows) == 1:
-            return cursor.execute(self._spell(statement).encode(), rows[0])
         cursor.executemany(self._spell(statement).encode(), rows)
         return cursor
+
+    def _end_many(self, write: EndLives) -> Any:
+        """One statement over arrays of keys: as many round trips as there are keys would take seconds."""
+        return self._connection.execute(_end_many(write).encode(), _end_many_parameters(write))
 
     def _copy(self, write: Insert) -> int:
         columns = ", ".join(write.columns)
@@ -148,8 +167,19 @@ class PostgresSession(Session):
         return cursor.rowcount
 
 
+def _is_bulk(write: Write) -> bool:
+    return len(rows_of(write)[1]) >= _BULK_ROWS
+
+
+@lru_cache(maxsize=256)
+def _merged(statements: tuple[str, ...]) -> str:
+    """Statements as parts of one, which answers with the number of rows that each touched."""
+    parts = ", ".join(f"w{number} AS ({statement} RETURNING 1)" for number, statement in enumerate(statements))
+    counts = ", ".join(f"(SELECT COUNT(*) FROM w{number})" for number in range(len(statements)))
+    return f"WITH {parts} SELECT {counts}"
+
+
 def _end_many(write: EndLives) -> str:
-    """One statement over arrays of keys: as many round trips as there are keys would take seconds."""
     names = ", ".join(write.key)
     # The first column of a key may be a number; all others are text.
     kinds = ["bigint[]" if column == "file_key" else "text[]" for column in write.key]
@@ -168,7 +198,8 @@ def _end_many_parameters(write: EndLives) -> list[Any]:
 class PostgresDialect:
     name = "postgresql"
     # Each statement sees what was committed before it: a snapshot of the whole transaction would hide the winner.
-    begin_write = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+    # Without READ WRITE: asked for it, a standby would not answer with the code of a server that only reads.
+    begin_write = "BEGIN ISOLATION LEVEL READ COMMITTED"
     begin_read = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     # Of many processes that migrate at once one works, the others wait and find nothing to do.
     begin_migration = (begin_write, f"SELECT pg_advisory_xact_lock({_LAKE_LOCK})")
@@ -252,21 +283,40 @@ _OWN_OPTIONS = ("pool_size", "pool_timeout", "lock_timeout", "durability")
 
 def _split(url: str) -> tuple[Mapping[str, Any], dict[str, str]]:
     """What libpq shall know, and our own options, out of one URL."""
+    place, _, query = url.partition("?")
+    own: dict[str, str] = {}
+    rest: list[str] = []
+    for option in filter(None, query.split("&")):
+        name, _, value = option.partition("=")
+        if name in _OWN_OPTIONS:
+            own[name] = unquote(value)
+            continue
+        # Only what looks like a name is repeated: a misspelled URL may have its password here.
+        if name.isidentifier() and name not in _libpq_options():
+            raise ConfigError(
+                f"there is no option {name} for the URL of a PostgreSQL ledger",
+                hint=f"use {', '.join(_OWN_OPTIONS)}, or one of libpq's, such as sslmode",
+                field="ledger",
+            )
+        # As it stands: libpq decodes it in a way of its own.
+        rest.append(option)
     try:
-        parts = urlsplit(url)
-        query = parse_qsl(parts.query, keep_blank_values=True)
-        own = {name: value for name, value in query if name in _OWN_OPTIONS}
-        rest = urlencode([(name, value) for name, value in query if name not in _OWN_OPTIONS])
-        parameters = conninfo_to_dict(urlunsplit(parts._replace(scheme="postgresql", query=rest)))
-    except (ValueError, psycopg.Error) as error:
-        # The text of libpq may quote the URL, and with it a password.
+        parameters = conninfo_to_dict("?".join([place, "&".join(rest)]) if rest else place)
+    except psycopg.Error:
+        # Not even as the cause: the text of libpq may quote the URL, and with it a password.
         raise ConfigError(
             "this is not the URL of a PostgreSQL database",
             hint="give one like postgresql://user@host:5432/database?sslmode=verify-full",
             field="ledger",
-        ) from error
-    defaults = {"application_name": "deltasql", "connect_timeout": "10"}
+        ) from None
+    # What a database cannot spell it shall refuse itself, with a code.
+    defaults = {"application_name": "deltasql", "client_encoding": "UTF8", "connect_timeout": "10"}
     return defaults | parameters, own
+
+
+def _libpq_options() -> set[str]:
+    # The alias that libpq knows from JDBC is not among its own.
+    return {option.keyword.decode() for option in Conninfo.get_defaults()} | {"ssl"}
 
 
 def _number(options: Mapping[str, str], name: str, default: int) -> int:

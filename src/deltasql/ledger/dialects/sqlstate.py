@@ -1,6 +1,8 @@
-"""PostgreSQL's errors as ours, by SQLSTATE. The only text that is read is the server's, to be shown."""
+"""PostgreSQL's errors as ours, by SQLSTATE. Only of a refused connection the text must be read: libpq keeps no code."""
 
 from __future__ import annotations
+
+import re
 
 import psycopg
 
@@ -32,12 +34,25 @@ _TOO_LONG = frozenset({"54000"})  # program_limit_exceeded: a value that no inde
 # A class of codes: connections and operator intervention (a server that shuts down, starts up, or ends a session).
 _GONE = ("08", "57P", "25P03")
 
+# Why a connection was not made, and the code the server had for it. In another language these words are not found,
+# and the server counts as one that cannot be reached.
+_REFUSALS = (
+    (r"password authentication failed|no password supplied", "28P01"),
+    (r"pg_hba\.conf|role .* does not exist|not permitted to log in", "28000"),
+    (r"database .* does not exist", "3D000"),
+    (r"permission denied for database", "42501"),
+    (r"too many (clients|connections)|connection slots are reserved", "53300"),
+    # What the driver says of itself, and of an option that it handed on, in no code of the server's.
+    (r"certificate|SSL was required", "ssl"),
+    (r"invalid \w+ value|bad value for|unrecognized configuration parameter", "option"),
+)
+
 
 def classify(error: psycopg.Error, place: str) -> DeltaSqlError:
     """What an error of the driver means for the caller. `place` says where the ledger is."""
-    state = error.sqlstate
-    name = type(error).__name__ if state is None else f"{type(error).__name__} ({state})"
+    name = type(error).__name__ if error.sqlstate is None else f"{type(error).__name__} ({error.sqlstate})"
     text = f"the ledger in {place} answered {name}: {_said(error)}"
+    state = error.sqlstate or _refusal(error)
     if state is None:
         # Without a code it was not the server that spoke: the connection failed, or the driver was misused.
         lost = isinstance(error, psycopg.OperationalError)
@@ -61,6 +76,10 @@ def classify(error: psycopg.Error, place: str) -> DeltaSqlError:
     return LedgerError(text, hint="the transaction was rolled back; the code above says why")
 
 
+def _refusal(error: psycopg.Error) -> str | None:
+    return next((state for words, state in _REFUSALS if re.search(words, _said(error))), None)
+
+
 def _gone(text: str) -> LedgerUnavailableError:
     return LedgerUnavailableError(text, hint="make sure the server runs and can be reached, then try again")
 
@@ -70,6 +89,8 @@ def _config_hint(state: str) -> str | None:
     if state.startswith("28"):
         return "check user, password and pg_hba.conf"
     return {
+        "ssl": "correct sslmode or sslrootcert in the URL, or the server's certificate",
+        "option": "correct this option in the URL",
         "3D000": "create the database, or correct its name in the URL",
         "3F000": "create the schema, or correct search_path in the URL",
         "42501": "use a role that may do this: see docs/roles.md",

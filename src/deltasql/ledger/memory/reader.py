@@ -42,6 +42,9 @@ class MemoryTxnLogReader:
     def head(self, table: TableEntry) -> TableHead:
         return self._contents.table(table).head
 
+    def heads(self) -> dict[str, int]:
+        return {table.entry.name: table.head.version for table in self._contents.tables()}
+
     def state(self, table: TableEntry, version: int | None = None) -> TableState:
         found = self._contents.table(table)
         wanted = found.head.version if version is None else version
@@ -86,10 +89,10 @@ class MemoryTxnLogReader:
     def commits(self, table: TableEntry, start: int, end: int) -> Iterator[RecordedCommit]:
         yield from (commit for commit in self._contents.table(table).commits if start <= commit.version <= end)
 
-    def history(self, table: TableEntry, limit: int | None = None) -> list[HistoryEntry]:
+    def history(self, table: TableEntry, limit: int | None = None, *, since: int = -1) -> list[HistoryEntry]:
         found = self._contents.table(table)
-        newest_first = [_history_entry(commit, found.statuses[commit.version].state) for commit in found.commits[::-1]]
-        return newest_first[:limit]
+        newer = [commit for commit in found.commits[::-1] if commit.version > since]
+        return [_history_entry(commit, found.statuses[commit.version].state) for commit in newer[:limit]]
 
     def _tombstones(self, table: TableEntry, version: int, newer_than: int) -> list[RemoveFile]:
         tombstones = self._contents.table(table).at(version).tombstones

@@ -14,7 +14,7 @@ from deltasql.ledger.records import LostRaceError, Prepared, check_text, commit_
 from deltasql.ledger.refusals import check_read_version, location_taken, no_table, not_a_file, table_exists
 from deltasql.ledger.registry import check_name
 from deltasql.outcomes import Committed, Conflict
-from deltasql.protocol.actions import RemoveFile
+from deltasql.protocol.actions import CommitInfo, RemoveFile
 from deltasql.protocol.conflicts import find_conflict
 from deltasql.protocol.jsonlog import ENCODER_VERSION, encode_action, sha256
 
@@ -83,7 +83,22 @@ def _stage(tables: _Tables, draft: CommitDraft) -> MemoryTable:
 
 
 def _known(table: MemoryTable, draft: CommitDraft) -> Committed | None:
-    return None if draft.token is None else table.tokens.get(draft.token)
+    known = None if draft.token is None else table.tokens.get(draft.token)
+    if known is not None or draft.txn is None or not table.commits:
+        return known
+    seen = table.at(table.head.version).transactions.get(draft.txn.app_id)
+    if seen is None or seen.version < draft.txn.version:
+        return None
+    for commit in reversed(table.commits):
+        if seen in commit.actions:
+            return _replayed(table.entry.name, commit)
+    return None
+
+
+def _replayed(name: str, commit: RecordedCommit) -> Committed:
+    info = next((action for action in commit.actions if isinstance(action, CommitInfo)), CommitInfo({}))
+    group_id = info.fields.get("tags", {}).get("deltasql.groupId")
+    return Committed(table=name, version=commit.version, timestamp=commit.timestamp, group_id=group_id, replayed=True)
 
 
 def _create(tables: _Tables, name: str, location: str) -> MemoryTable:

@@ -1,15 +1,12 @@
-"""What a SQLite ledger answers when something is wrong with the URL, the file, the disk or another process."""
+"""What a SQLite ledger answers when something is wrong with the file, the disk or another process."""
 
 from __future__ import annotations
 
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -20,10 +17,8 @@ from deltasql.errors import (
     LedgerCorruptError,
     LedgerError,
     LedgerFullError,
-    UnsupportedError,
 )
-from deltasql.ledger import dialects
-from deltasql.ledger.dialects import SqliteDialect, dialect_for
+from deltasql.ledger.dialects import sqlite
 from deltasql.ledger.engine import Ledger, open_ledger
 from deltasql.ledger.reader import SqlTxnLogReader
 from deltasql.ledger.writer import SqlTxnLogWriter
@@ -33,65 +28,13 @@ pytestmark = pytest.mark.unit
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
+def kind() -> str:
+    return "sqlite"
 
 
 @pytest.fixture
-def ledger(path: Path) -> Iterator[Ledger]:
-    ledger = open_ledger(f"sqlite:///{path}")
-    yield ledger
-    ledger.close()
-
-
-# -- URLs -----------------------------------------------------------------------------------------------------------
-
-
-NO_LEDGER = [
-    *(
-        "",
-        "lake.db",
-        "sqlite",
-        "sqlite:",
-        "sqlite:lake.db",
-        "sqlite:/lake.db",
-        "://",
-        "mysql://x",
-        "file:///x",
-        "SQLITE:///x",
-    ),
-    *("sqlite://", "sqlite:///", "sqlite://lake.db", "sqlite://host/lake.db", "sqlite://["),
-    *("sqlite:///:memory:", "sqlite:///a%00b", "sqlite:///a\0b", "sqlite:///lone\ud800"),
-    *("sqlite:///lake.db?mode=ro", "sqlite:///lake.db#main", "sqlite:///a?b#c"),
-    *(None, 5, Path("lake.db"), b"sqlite:///lake.db"),
-]
-
-
-@pytest.mark.parametrize("url", NO_LEDGER, ids=ascii)
-def test_what_is_no_url_of_a_ledger_is_refused(url: object) -> None:
-    with pytest.raises(ConfigError) as caught:
-        dialect_for(cast("str", url))
-    assert caught.value.field == "ledger"
-    assert caught.value.hint
-
-
-@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "duckdb"])
-def test_a_database_that_is_not_there_yet_is_told_so(scheme: str) -> None:
-    with pytest.raises(UnsupportedError, match=scheme) as caught:
-        dialect_for(f"{scheme}://user:secret@host/db")
-    assert "secret" not in str(caught.value)
-
-
-def test_a_relative_path_is_that_of_the_folder_it_was_named_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    dialect = dialect_for("sqlite:///sub/lake.db")
-    monkeypatch.chdir("/")
-    assert isinstance(dialect, SqliteDialect)
-    assert dialect.path == tmp_path / "sub/lake.db"
-    assert dialect.url == f"sqlite:///{tmp_path}/sub/lake.db"
-    again = dialect_for(dialect.url)
-    assert isinstance(again, SqliteDialect)
-    assert again.path == dialect.path
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
 
 
 # -- connections ----------------------------------------------------------------------------------------------------
@@ -137,12 +80,37 @@ def test_processes_that_meet_at_a_new_file_all_get_in(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == ("320\n", 0), done.stderr
 
 
-def test_the_clock_is_that_of_the_day_in_milliseconds(ledger: Ledger) -> None:
-    before = time.time_ns() // 1_000_000
+def test_a_transaction_that_does_not_begin_or_end_closes_its_connection(ledger: Ledger) -> None:
+    with pytest.raises(LedgerError), ledger.write() as session:
+        session.change("ROLLBACK")
     with ledger.read() as session:
-        now = session.now()
-    # SQLite rounds to the millisecond.
-    assert before - 1 <= now <= time.time_ns() // 1_000_000 + 1
+        pass
+    ledger.dialect.begin_write = "BEGIN NONSENSE"
+    with pytest.raises(LedgerError), ledger.write():
+        pass
+    assert ledger._idle == []
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        session._connection.execute("SELECT 1")
+
+
+def test_why_the_database_rolled_back_is_not_lost(ledger: Ledger) -> None:
+    """After some errors SQLite has rolled back by itself, and says so when asked to do it again."""
+
+    def write_twice() -> None:
+        with ledger.write() as session:
+            connections.append(session._connection)
+            for _ in range(2):
+                session.change("INSERT OR ROLLBACK INTO dl_lake VALUES ('a', NULL, 1)")
+
+    connections: list[sqlite3.Connection] = []
+    with pytest.raises(LedgerError, match="CONSTRAINT"):
+        write_twice()
+    with ledger.read() as session:
+        assert session.rows("SELECT * FROM dl_lake") == []
+        # Nobody knows what state the first connection is in, so there is a new one.
+        assert session._connection is not connections[0]
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connections[0].execute("SELECT 1")
 
 
 # -- errors, each of them provoked ----------------------------------------------------------------------------------
@@ -155,7 +123,7 @@ def answer(error: DeltaSqlError) -> str:
 
 
 def test_a_lock_that_is_held_is_worth_another_try(path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialects, "LOCK_TIMEOUT_SECONDS", 0)
+    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT_SECONDS", 0)
     ledger.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
@@ -172,9 +140,9 @@ def test_an_extended_code_counts_as_its_primary_one(ledger: Ledger) -> None:
         with ledger.read() as session:
             session.rows("SELECT * FROM dl_lake")
             with ledger.write() as other:
-                other.execute("INSERT INTO dl_lake VALUES ('a', NULL, 1)")
+                other.change("INSERT INTO dl_lake VALUES ('a', NULL, 1)")
             # It has seen a state that is not the newest any more, so it cannot write.
-            session.execute("INSERT INTO dl_lake VALUES ('b', NULL, 1)")
+            session.change("INSERT INTO dl_lake VALUES ('b', NULL, 1)")
 
     with pytest.raises(LedgerBusyError) as caught:
         write_after_another()
@@ -194,7 +162,7 @@ def test_a_folder_that_cannot_be_one_is_a_wrong_setting(tmp_path: Path) -> None:
 
 def test_a_database_that_may_not_be_written_is_a_wrong_setting(ledger: Ledger) -> None:
     with ledger.read() as session:
-        session.execute("PRAGMA query_only = ON")
+        session.change("PRAGMA query_only = ON")
     with pytest.raises(ConfigError) as caught:
         SqlTxnLogWriter(ledger).commit([creation("t")])
     assert answer(caught.value) == "SQLITE_READONLY"
@@ -230,7 +198,7 @@ def limit_pages(ledger: Ledger, more: int) -> None:
     """Let the database grow by a few pages only, as on a disk that is nearly full."""
     with ledger.read() as session:
         (pages,) = session.rows("PRAGMA page_count")[0]
-        session.execute(f"PRAGMA max_page_count = {pages + more}")
+        session.row(f"PRAGMA max_page_count = {pages + more}")
 
 
 BIG = [add("x" * 2_000 + str(n)) for n in range(50)]
@@ -271,14 +239,7 @@ def test_other_errors_of_the_database_are_errors_of_the_ledger(ledger: Ledger) -
         ("SELECT ?", "ProgrammingError"),
     ]:
         with pytest.raises(LedgerError) as caught, ledger.write() as session:
-            session.execute(statement)
+            session.change(statement)
         assert type(caught.value) is LedgerError
         assert answer(caught.value) == code
         assert isinstance(caught.value.__cause__, sqlite3.Error)
-
-
-def test_what_is_no_error_of_the_database_stays_what_it_is(ledger: Ledger) -> None:
-    assert ledger.dialect.classify(ValueError("mine")) is None
-    assert ledger.dialect.classify(PermissionError("mine")) is None
-    with pytest.raises(ValueError, match="mine"), ledger.write():
-        raise ValueError("mine")
