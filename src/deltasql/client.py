@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from deltasql.config import DEFAULT_MIRROR, MirrorSettings
-from deltasql.errors import ConfigError
+from deltasql.errors import ConfigError, ConflictError
 from deltasql.events import Sink, TableCommitted, ignore
 from deltasql.ledger.audit import AuditEntry
 from deltasql.ledger.contracts import CommitDraft, HistoryEntry, MirrorHead, MirrorStatus, TableEntry
@@ -18,7 +18,7 @@ from deltasql.log.writer import DeltaLog
 from deltasql.mirror.engine import MirrorEngine, MirrorReport
 from deltasql.mirror.recovery import RebuildReport, rebuild_log
 from deltasql.ops.adopt import adopt
-from deltasql.ops.commit import Terms, draft_commit
+from deltasql.ops.commit import Terms, draft_commit, is_append
 from deltasql.ops.create import draft_create
 from deltasql.ops.leftovers import SAFE_AGE, Leftover, find_leftovers
 from deltasql.ops.services import Services, open_services
@@ -255,8 +255,17 @@ class Table:
         or a later one is not committed again. With `isolation="WriteSerializable"` appends that others made
         meanwhile are no conflict.
         """
+        terms = Terms(isolation=isolation, token=token, txn=txn)
+        if read_version is None and is_append(actions):
+            # What was seen last will do, as long as the table is still described in the same way.
+            known = Snapshot(self._services, self._entry, self._services.reader.known_state(self._entry))
+            try:
+                return self._commit(draft_commit(self._entry, known, actions, operation, None), terms)
+            except ConflictError as error:
+                if error.conflict.reason not in ("metadata_changed", "protocol_changed"):
+                    raise
         draft = draft_commit(self._entry, self.snapshot(), actions, operation, read_version)
-        return self._commit(draft, Terms(isolation=isolation, token=token, txn=txn))
+        return self._commit(draft, terms)
 
     def version_of(self, token: str) -> int | None:
         """The version that was committed with this token: how a Spark job's caller finds what it wrote."""

@@ -16,6 +16,7 @@ import pytest
 
 from cli_samples import SCHEMA, Answer, files_below, ledger_rows, write_orders
 from deltasql import connect
+from deltasql.ledger.engine import SCHEMA_VERSION
 
 pytestmark = pytest.mark.e2e
 
@@ -95,7 +96,12 @@ class TestVerbs:
 
         assert good_json(here, "init", "--root", "warehouse") == {"ledger": ledger, "root": root, "created": True}
         assert good_json(here, "init") == {"ledger": ledger, "root": root, "created": False}
-        assert good_json(here, "migrate") == {"ledger": ledger, "from": "0001", "to": "0001", "changed": False}
+        assert good_json(here, "migrate") == {
+            "ledger": ledger,
+            "changed": False,
+            "from": SCHEMA_VERSION,
+            "to": SCHEMA_VERSION,
+        }
         created = good_json(
             here, "table", "create", "sales.orders", "--schema", "schema.json", "--partition-by", "day",
             "--property", "delta.checkpointInterval=100", "--property", "delta.dataSkippingNumIndexedCols=2",
@@ -150,7 +156,7 @@ class TestVerbs:
         assert good(lake, "init") == (
             f"ledger   sqlite:///{lake}/lake.db\nroot     file://{lake}/warehouse\ncreated  was there\n"
         )
-        assert good(lake, "migrate") == f"ledger  sqlite:///{lake}/lake.db\nschema  0001\n"
+        assert good(lake, "migrate") == f"ledger  sqlite:///{lake}/lake.db\nschema  {SCHEMA_VERSION}\n"
         described = good(lake, "table", "describe", "t")
         assert "partition by  day\n" in described
         assert re.search(r"^column +type +nullable\nid +long +yes\nday +string +yes\n", described, re.MULTILINE)

@@ -1,13 +1,14 @@
-"""Verbs on tables: list, create, describe, files, history, append."""
+"""Verbs on tables: list, create, describe, history, append, and those of `files` and `alter`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
+from deltasql.cli import alter, files
 from deltasql.cli.options import MAX_NUMBER, AsJson, LedgerUrl, TableName, open_lake
 from deltasql.cli.output import instant, print_fields, print_json, print_line, print_table
 from deltasql.errors import ConfigError, InvalidInputError
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="table", help="Make, list and look into tables.", invoke_without_command=True)
 
-Version = Annotated[
-    int | None, typer.Option("--version", metavar="N", min=0, max=MAX_NUMBER, help="As of this version.")
-]
-Timestamp = Annotated[
-    str | None, typer.Option("--timestamp", metavar="T", help="As of this instant, such as 2026-01-31T12:00:00Z.")
-]
+app.command()(files.files)
+app.command()(files.partitions)
+app.command("set")(alter.set_properties)
+app.command("unset")(alter.unset_properties)
+app.command()(alter.rename)
+app.command()(alter.drop)
+app.add_typer(alter.constraint)
 
 
 @app.command("list")
@@ -62,7 +64,7 @@ def create(
     """Create a table below the ledger's root."""
     structure = _read_schema(schema)
     columns = [column.strip() for column in partition_by.split(",")] if partition_by else []
-    given = _pairs(properties or [])
+    given = alter.pairs(properties or [], "--property delta.appendOnly=true")
     with open_lake(ledger) as lake:
         if lake.root is None:
             raise ConfigError(
@@ -84,8 +86,9 @@ def describe(name: TableName, ledger: LedgerUrl = None, as_json: AsJson = False)
         table = lake.table(name)
         snapshot = table.snapshot()
         published = _published(table.mirror_head().published_version)
-        sizes = cast("list[int]", snapshot.files()["size"].to_pylist())
-    metadata, protocol = snapshot.metadata, snapshot.protocol
+        adds = list(snapshot.adds())
+        rows = files.total(snapshot.facts(add).num_records for add in adds)
+    metadata, protocol, size = snapshot.metadata, snapshot.protocol, sum(add.size for add in adds)
     features = sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())})
     if as_json:
         print_json(
@@ -96,8 +99,9 @@ def describe(name: TableName, ledger: LedgerUrl = None, as_json: AsJson = False)
                 "version": snapshot.version,
                 "timestamp": snapshot.timestamp,
                 "published_version": published,
-                "files": len(sizes),
-                "bytes": sum(sizes),
+                "files": len(adds),
+                "bytes": size,
+                "rows": rows,
                 "partition_columns": metadata.partition_columns,
                 "properties": metadata.configuration,
                 "min_reader_version": protocol.min_reader_version,
@@ -115,8 +119,9 @@ def describe(name: TableName, ledger: LedgerUrl = None, as_json: AsJson = False)
             "version": snapshot.version,
             "time": instant(snapshot.timestamp),
             "published": published,
-            "files": len(sizes),
-            "bytes": sum(sizes),
+            "files": len(adds),
+            "bytes": size,
+            "rows": rows,
             "partition by": ", ".join(metadata.partition_columns) or None,
             "properties": metadata.configuration,
             "protocol": f"reader {protocol.min_reader_version}, writer {protocol.min_writer_version}",
@@ -128,41 +133,6 @@ def describe(name: TableName, ledger: LedgerUrl = None, as_json: AsJson = False)
         ["column", "type", "nullable"],
         [(field.name, type_name(field.type), "yes" if field.nullable else "no") for field in snapshot.structure.fields],
     )
-
-
-@app.command()
-def files(
-    name: TableName,
-    filter: Annotated[
-        str | None,
-        typer.Option("--filter", metavar="P", help="Only files that may hold such rows: \"day = '2026-01-31'\""),
-    ] = None,
-    version: Version = None,
-    timestamp: Timestamp = None,
-    ledger: LedgerUrl = None,
-    as_json: AsJson = False,
-) -> None:
-    """List a table's data files."""
-    from deltasql.ops.snapshot import adds_from
-
-    with open_lake(ledger) as lake:
-        snapshot = lake.table(name).snapshot(version, timestamp)
-        found = [
-            {
-                "path": add.path,
-                "size": add.size,
-                "rows": snapshot.facts(add).num_records,
-                "partition_values": add.partition_values,
-                "modification_time": add.modification_time,
-                "deletion_vector": add.dv_id or None,
-                "stats": add.stats,
-            }
-            for add in adds_from(snapshot.files(filter))
-        ]
-    if as_json:
-        print_json({"table": name, "version": snapshot.version, "files": found})
-    else:
-        print_table(["path", "bytes", "rows", "partition"], [list(file.values())[:4] for file in found])
 
 
 @app.command()
@@ -197,10 +167,7 @@ def append(
     with open_lake(ledger) as lake:
         table = lake.table(name)
         committed = table.append(_read_parquet(file))
-    if as_json:
-        print_json(committed)
-    else:
-        print_fields({"table": committed.table, "version": committed.version, "time": instant(committed.timestamp)})
+    alter.print_committed(committed, as_json=as_json)
 
 
 def type_name(kind: DataType) -> str:
@@ -232,20 +199,6 @@ def _read_schema(given: str) -> str:
             hint='give a file, or JSON such as {"type":"struct","fields":[…]}',
             field="schema",
         ) from error
-
-
-def _pairs(properties: list[str]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for each in properties:
-        name, equals, value = each.partition("=")
-        if not name or not equals or name in pairs:
-            raise InvalidInputError(
-                f"{each!r:.100} is {'given twice' if name in pairs else 'no property'}",
-                hint="write each property once: --property delta.appendOnly=true",
-                field="property",
-            )
-        pairs[name] = value
-    return pairs
 
 
 def _read_parquet(file: Path) -> Any:

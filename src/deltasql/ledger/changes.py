@@ -12,6 +12,7 @@ from deltasql.ledger.contracts import LIVE, TableEntry
 from deltasql.ledger.dialects import Session
 from deltasql.ledger.dialects.base import EndLives, Insert, Write
 from deltasql.ledger.heads import Standing
+from deltasql.ledger.layout import PLACE_COLUMNS
 from deltasql.ledger.refusals import not_a_file
 from deltasql.ledger.rows import ACTION_TABLES, ADD, DOMAIN, REMOVE, TXN, ActionTable, dump, file_key
 from deltasql.protocol.actions import Action, AddFile, CommitInfo, DomainMetadata, RemoveFile, SetTransaction
@@ -52,6 +53,7 @@ def commit_writes(
     token: str,
     group_id: str | None,
     actor: str,
+    places: Sequence[tuple[int | None, ...]],
 ) -> CommitWrites:
     """Everything but the head: the version, its actions, the ends of what they replace, the debt to publish."""
     version, timestamp = standing.head.version, standing.head.timestamp
@@ -80,7 +82,7 @@ def commit_writes(
     statements: list[Write] = [
         *ends,
         Insert("dl_table_versions", sql.VERSION_COLUMNS, [row]),
-        *_inserts(entry.table_id, version, standing.actions),
+        *_inserts(entry.table_id, version, standing.actions, places),
         Insert("dl_mirror_status", sql.STATUS_COLUMNS, [debt]),
     ]
     return CommitWrites(entry, version, statements, 0 if removes else None, removes)
@@ -111,10 +113,22 @@ def _file(action: AddFile | RemoveFile) -> tuple[int, str, str]:
     return (file_key(action.path, action.dv_id), action.path, action.dv_id)
 
 
-def _inserts(table_id: int, version: int, actions: Sequence[Action]) -> list[Insert]:
+def _inserts(
+    table_id: int, version: int, actions: Sequence[Action], places: Sequence[tuple[int | None, ...]]
+) -> list[Insert]:
     rows: dict[ActionTable, list[tuple[Any, ...]]] = {}
+    place = iter(places)
     for ordinal, action in enumerate(actions, start=1):
         table = ACTION_TABLES[type(action)]
         row = (table_id, version, ordinal, *table.to_row(action))
-        rows.setdefault(table, []).append((*row, LIVE) if table.end else row)
-    return [Insert(table.name, sql.action_columns(table), batch) for table, batch in rows.items()]
+        if table is ADD:
+            row = (*row, LIVE, *next(place))
+        elif table.end:
+            row = (*row, LIVE)
+        rows.setdefault(table, []).append(row)
+    return [Insert(table.name, insert_columns(table), batch) for table, batch in rows.items()]
+
+
+def insert_columns(table: ActionTable) -> tuple[str, ...]:
+    """The columns of a row as it is inserted: of a file with its place."""
+    return sql.action_columns(table) + (PLACE_COLUMNS if table is ADD else ())

@@ -200,6 +200,10 @@ class TxnLogReader(Protocol):
         """`VersionNotFoundError` outside the history."""
         ...
 
+    def known_state(self, table: TableEntry) -> TableState:
+        """The newest state this reader has seen, which may not be the newest there is."""
+        ...
+
     def version_at(self, table: TableEntry, timestamp: int) -> int:
         """The newest version not after `timestamp` (milliseconds)."""
         ...

@@ -17,7 +17,7 @@ from deltasql.ledger.dialects import Session, dialect_for
 from deltasql.ledger.dialects.base import Mode
 
 # The newest migration in `migrations/versions`; a test holds the two equal.
-SCHEMA_VERSION = "0002"
+SCHEMA_VERSION = "0003"
 VERSION_TABLE = "dl_schema_version"
 
 # For how long what can be repeated is repeated.

@@ -13,6 +13,9 @@ from deltasql.protocol.jsonlog import encode_commit
 from deltasql.protocol.properties import in_commit_timestamps
 from deltasql.protocol.rebase import NO_ROW_IDS, ROW_TRACKING_DOMAIN, Place, row_id_high_water, settle
 
+# Names the columns that a table is clustered by.
+CLUSTERING_DOMAIN = "delta.clustering"
+
 _NOTED = (Metadata, TableProtocol, DomainMetadata)
 
 
@@ -25,21 +28,26 @@ class Head(msgspec.Struct, frozen=True):
     protocol_version: int = -1
     in_commit_timestamps: bool = False
     row_id_high_water: int | None = None
+    # The version that last said something of the columns that files are looked up by.
+    layout_version: int = -1
 
     def after(self, actions: Sequence[Action], version: int, timestamp: int) -> Head:
         """The head once these actions are committed."""
         noted = [action for action in actions if isinstance(action, _NOTED)]
         metadata_version, protocol_version = self.metadata_version, self.protocol_version
-        timed, mark = self.in_commit_timestamps, self.row_id_high_water
+        timed, mark, layout_version = self.in_commit_timestamps, self.row_id_high_water, self.layout_version
         for action in noted:
             if isinstance(action, Metadata):
                 metadata_version, timed = version, in_commit_timestamps(action.configuration)
+                layout_version = version
             elif isinstance(action, TableProtocol):
                 protocol_version, mark = version, _mark_under(action, mark)
         for action in noted:
             if isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN and mark is not None:
                 mark = NO_ROW_IDS if action.removed else row_id_high_water(action.configuration)
-        return Head(version, timestamp, metadata_version, protocol_version, bool(timed), mark)
+            elif isinstance(action, DomainMetadata) and action.domain == CLUSTERING_DOMAIN:
+                layout_version = version
+        return Head(version, timestamp, metadata_version, protocol_version, bool(timed), mark, layout_version)
 
 
 class Standing(msgspec.Struct, frozen=True):

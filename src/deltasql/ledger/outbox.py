@@ -87,9 +87,7 @@ class SqlOutbox:
 
     def mark_failed(self, table: TableEntry, version: int, error_class: str, error: str) -> None:
         with self._ledger.write() as session:
-            session.change(
-                sql.MARK_FAILED, (session.now(), error_class, error[:MAX_ERROR_TEXT], table.table_id, version)
-            )
+            session.change(sql.MARK_FAILED, (session.now(), error_class, _kept(error), table.table_id, version))
 
     def mark_checkpoint(self, table: TableEntry, version: int) -> None:
         with self._ledger.write() as session:
@@ -97,8 +95,8 @@ class SqlOutbox:
 
     def quarantine(self, table: TableEntry, version: int, reason: str) -> None:
         with self._ledger.write() as session:
-            if session.change(sql.QUARANTINE, (version, session.now(), reason[:MAX_ERROR_TEXT], table.table_id)):
-                self._note(session, "quarantine", table, version, reason=reason[:MAX_ERROR_TEXT])
+            if session.change(sql.QUARANTINE, (version, session.now(), _kept(reason), table.table_id)):
+                self._note(session, "quarantine", table, version, reason=_kept(reason))
 
     def lift_quarantine(self, table: TableEntry) -> None:
         with self._ledger.read() as session:
@@ -112,6 +110,11 @@ class SqlOutbox:
     def _note(self, session: Session, action: str, table: TableEntry, version: int, **detail: object) -> None:
         act = AuditEntry(action=action, actor=self._actor, table=table.name, version=version, detail=detail)
         record_act(session, act)
+
+
+def _kept(text: str) -> str:
+    """The text of any error, as every database can hold it: a file's name in it may be no valid Unicode."""
+    return text[:MAX_ERROR_TEXT].replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 def _mirror_head(session: Session, table: TableEntry) -> MirrorHead:

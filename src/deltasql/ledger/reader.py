@@ -53,6 +53,7 @@ class SqlTxnLogReader:
         self._ledger = ledger
         # Metadata and protocols by the commit they came with: a table that is opened again is mostly as it was.
         self._known: OrderedDict[tuple[object, ...], Any] = OrderedDict()
+        self._seen: dict[int, TableState] = {}
 
     def tables(self) -> list[TableEntry]:
         with self._ledger.look() as session:
@@ -92,12 +93,17 @@ class SqlTxnLogReader:
         if row is None:
             raise no_table(table.name)
         version, timestamp, *origins = row
-        return TableState(
+        state = TableState(
             version=version,
             timestamp=timestamp,
             protocol=self._description(PROTOCOL, table, *origins[2:]),
             metadata=self._description(METADATA, table, *origins[:2]),
         )
+        self._seen[table.table_id] = state
+        return state
+
+    def known_state(self, table: TableEntry) -> TableState:
+        return self._seen.get(table.table_id) or self._head_state(table)
 
     def _description(self, source: ActionTable, table: TableEntry, version: int, digest: str) -> Any:
         """Metadata or protocol as a commit set it. The commit's hash tells a version that was made anew from it."""

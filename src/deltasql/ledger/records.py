@@ -42,7 +42,7 @@ _INTEGERS = {
 }
 _TEXTS = {
     kind: tuple(field.name for field in msgspec.structs.fields(kind) if field.type in (str, str | None))
-    for kind in _KINDS
+    for kind in (*_KINDS, DeletionVector)
 }
 
 
@@ -148,7 +148,7 @@ def number_problem(action: Action | DeletionVector) -> str | None:
     return None
 
 
-def text_problem(action: Action) -> str | None:
+def text_problem(action: Action | DeletionVector) -> str | None:
     """Which text a database cannot hold, in words, or None."""
     for name in _TEXTS[type(action)]:
         value: str | None = getattr(action, name)
@@ -162,6 +162,8 @@ def text_problem(action: Action) -> str | None:
             return f"{name} is not valid Unicode"
         if name in _KEYS and size > MAX_KEY:
             return f"{name} is longer than {MAX_KEY} bytes"
+    if isinstance(action, AddFile | RemoveFile) and action.deletion_vector is not None:
+        return text_problem(action.deletion_vector)
     return None
 
 

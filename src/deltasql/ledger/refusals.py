@@ -41,7 +41,8 @@ def no_version(table: TableEntry, wanted: str, first: TableHead, head: TableHead
 
 def check_read_version(draft: CommitDraft, head: int) -> None:
     """Refuse a version that nobody can have read."""
-    if draft.read_version is not None and not 0 <= draft.read_version <= head:
+    # By its type too: what compares like a version, such as 0.5 or True, is none.
+    if draft.read_version is not None and not (type(draft.read_version) is int and 0 <= draft.read_version <= head):
         raise InvalidInputError(
             f"{draft.table}: version {draft.read_version} was not committed; the newest is {head}",
             hint="give the version you read",

@@ -6,6 +6,7 @@ import re
 
 from deltasql.errors import ConfigError, UnsupportedError
 from deltasql.ledger.engine import VERSION_TABLE, Ledger
+from deltasql.ledger.layout import PLACE_COLUMNS
 from deltasql.ledger.rows import ALL_TABLES
 
 ROLES = ("migrator", "writer", "publisher", "reader")
@@ -17,6 +18,8 @@ _TABLES = (
     "dl_table_heads",
     "dl_table_versions",
     *(table.name for table in ALL_TABLES),
+    "dl_partitions",
+    "dl_skipping_columns",
     "dl_mirror_status",
     "dl_mirror_heads",
     "dl_leases",
@@ -29,6 +32,8 @@ _GRANTS = {
     "writer": (
         f"INSERT ON {', '.join(_WRITER_INSERTS)}",
         "UPDATE ON dl_table_heads",
+        "DELETE ON dl_skipping_columns",
+        f"UPDATE ({', '.join(PLACE_COLUMNS)}) ON dl_add_files",
         *(f"UPDATE ({table.end}) ON {table.name}" for table in ALL_TABLES if table.end),
     ),
     "publisher": (

@@ -82,8 +82,12 @@ def _load_vector(text: str | None) -> DeletionVector | None:
 
 def file_key(path: str, dv_id: str) -> int:
     """A number to find a file by. Two files may share one, so the path is compared too."""
-    digest = blake2b(f"{path}\0{dv_id}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
+    return text_key(f"{path}\0{dv_id}")
+
+
+def text_key(text: str) -> int:
+    """A number to find a text by that may be too long for an index."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def _add_row(a: AddFile) -> tuple[Any, ...]:

@@ -48,11 +48,35 @@ def select_latest(table: ActionTable) -> str:
     )
 
 
+def select_live(table: ActionTable, key: str) -> str:
+    """The row with this key that counts now."""
+    return (
+        f"SELECT {', '.join(table.columns)} FROM {table.name} WHERE table_id = ? AND {key} = ? AND {table.end} = {LIVE}"
+    )
+
+
+def forget_keys(slot: int) -> str:
+    """The files of a table are no longer known by this indexed column."""
+    return (
+        f"UPDATE dl_add_files SET k{slot}_width = NULL, k{slot}_low = NULL, k{slot}_high = NULL "
+        f"WHERE table_id = ? AND removed_version = {LIVE}"
+    )
+
+
 def end_life(table: str, end: str, key: tuple[str, ...]) -> str:
     """End the life of the live row with this key, if there is one."""
     same = " AND ".join(f"{column} = ?" for column in key)
     return f"UPDATE {table} SET {end} = ? WHERE table_id = ? AND {same} AND {end} = {LIVE}"
 
+
+SELECT_SLOTS = "SELECT slot, column_path, kind FROM dl_skipping_columns WHERE table_id = ? ORDER BY slot"
+DELETE_SLOTS = "DELETE FROM dl_skipping_columns WHERE table_id = ?"
+SELECT_PARTITION = "SELECT partition_id, partition_values FROM dl_partitions WHERE table_id = ? AND values_key = ?"
+SELECT_PARTITIONS = (
+    "SELECT partition_id, partition_values FROM dl_partitions WHERE table_id = ? AND partition_id > ? "
+    "ORDER BY partition_id"
+)
+SELECT_LAST_PARTITION = "SELECT MAX(partition_id) FROM dl_partitions WHERE table_id = ?"
 
 SELECT_ENDED = "SELECT path, dv_id FROM dl_add_files WHERE table_id = ? AND file_key = ? AND removed_version = ?"
 
@@ -69,6 +93,7 @@ HEAD_COLUMNS = (
     "protocol_version",
     "in_commit_timestamps",
     "row_id_high_water",
+    "layout_version",
 )
 SELECT_HEAD = "SELECT version, timestamp FROM dl_table_heads WHERE table_id = ?"
 # The head, and the commits that metadata and protocol came with.
@@ -92,8 +117,9 @@ def select_target(clock: str) -> str:
     """All that a commit to a table begins with: which table, its head, and what time it is."""
     head = ", ".join(f"h.{column}" for column in HEAD_COLUMNS)
     return (
-        f"SELECT t.table_id, t.name, t.location, {clock}, {head} "
-        "FROM dl_tables t JOIN dl_table_heads h ON h.table_id = t.table_id WHERE t.name = ?"
+        f"SELECT t.table_id, t.name, t.location, {clock}, m.sha256, {head} "
+        "FROM dl_tables t JOIN dl_table_heads h ON h.table_id = t.table_id "
+        "LEFT JOIN dl_table_versions m ON m.table_id = h.table_id AND m.version = h.layout_version WHERE t.name = ?"
     )
 
 

@@ -31,6 +31,8 @@ from sqlalchemy import (
     text,
 )
 
+from deltasql.ledger.contracts import LIVE
+
 Database = Literal["sqlite", "postgresql", "duckdb"]
 
 
@@ -56,11 +58,26 @@ def _numbered(database: Database, metadata: MetaData) -> Column[object]:
     return Column("table_id", Integer, *identity, primary_key=True, autoincrement=True)
 
 
+_KEY_PARTS = (("width", Integer), ("low", BigInteger), ("high", BigInteger))
+
+
+def _place_index(database: Database, slot: int) -> Index | None:
+    """Live files by partition and one indexed column. The first also serves those who ask for partitions alone."""
+    if database == "duckdb":
+        return None
+    columns = ("table_id", "partition_id", f"k{slot}_width", f"k{slot}_high", f"k{slot}_low")
+    live = text(f"removed_version = {LIVE}" + ("" if slot == 1 else f" AND k{slot}_width IS NOT NULL"))
+    return Index(f"dl_add_files_k{slot}", *columns, sqlite_where=live, postgresql_where=live)
+
+
+def _since_migration(database: Database, default: str) -> Any:
+    """The default of a column that a migration added and that may not be null; only DuckDB can do without."""
+    return None if database == "duckdb" else text(default)
+
+
 def _file_key(database: Database) -> Column[object]:
     """A number made of path and deletion-vector id, to be found by: paths are long, some too long for an index."""
-    # It came with the second migration, where only DuckDB can add such a column without a default.
-    default = None if database == "duckdb" else text("0")
-    return Column("file_key", BigInteger, nullable=False, server_default=default)
+    return Column("file_key", BigInteger, nullable=False, server_default=_since_migration(database, "0"))
 
 
 def _db_user(database: Database) -> Any:
@@ -103,6 +120,8 @@ def define(database: Database) -> MetaData:
         Column("in_commit_timestamps", Boolean, nullable=False),
         # The highest row id given so far; NULL where the table does not track rows.
         Column("row_id_high_water", BigInteger),
+        # The version that last said something of the columns that files are looked up by.
+        Column("layout_version", BigInteger, nullable=False, server_default=_since_migration(database, "-1")),
     )
     _table(
         metadata,
@@ -148,6 +167,10 @@ def define(database: Database) -> MetaData:
         Column("extra", Text),
         Column("removed_version", BigInteger, nullable=False),
         _file_key(database),
+        # Where a file lies: its partition, and for each indexed column the width, low and high end of its range.
+        Column("partition_id", Integer),
+        *(Column(f"k{n}_{part}", kind) for n in (1, 2, 3) for part, kind in _KEY_PARTS),
+        *(_place_index(database, n) for n in (1, 2, 3)),
         index("dl_add_files_life", "table_id", "removed_version", "version"),
         index("dl_add_files_key", "table_id", "file_key"),
     )
@@ -282,6 +305,26 @@ def define(database: Database) -> MetaData:
         Column("pid", Integer, nullable=False),
         Column("fence", BigInteger, nullable=False),
         Column("expires_at", BigInteger, nullable=False),
+    )
+
+    # The distinct partitions of a table: files point here, so that a predicate is tried on each once.
+    _table(
+        metadata,
+        "dl_partitions",
+        Column("table_id", Integer, primary_key=True, autoincrement=False),
+        Column("partition_id", Integer, primary_key=True, autoincrement=False),
+        Column("values_key", BigInteger, nullable=False),
+        Column("partition_values", Text, nullable=False),
+        index("dl_partitions_values", "table_id", "values_key"),
+    )
+    # The columns that files are looked up by, beside their partition.
+    _table(
+        metadata,
+        "dl_skipping_columns",
+        Column("table_id", Integer, primary_key=True, autoincrement=False),
+        Column("slot", Integer, primary_key=True, autoincrement=False),
+        Column("column_path", Text, nullable=False),
+        Column("kind", Text, nullable=False),
     )
 
     # What was done to the lake beyond commits, and by whom.

@@ -18,6 +18,7 @@ from deltasql.ledger.dialects import Session
 from deltasql.ledger.dialects.base import Change
 from deltasql.ledger.engine import Ledger
 from deltasql.ledger.heads import Head, stand
+from deltasql.ledger.placing import Placing
 from deltasql.ledger.reader import load_commits
 from deltasql.ledger.records import LostRaceError, Prepared, check_text, commit_info, prepare, record_history, replayed
 from deltasql.ledger.refusals import check_read_version, location_taken, no_table, table_exists
@@ -36,6 +37,8 @@ class _Target(msgspec.Struct):
     entry: TableEntry
     head: Head
     now: int
+    # What its layout is known by; None where that is not sure.
+    layout_key: tuple[object, ...] | None = None
 
 
 class _Attempt(msgspec.Struct):
@@ -57,6 +60,7 @@ class SqlTxnLogWriter:
     def __init__(self, ledger: Ledger, actor: str = "") -> None:
         self._ledger = ledger
         self._actor = actor
+        self._placing = Placing()
 
     def commit(self, drafts: Sequence[CommitDraft]) -> tuple[Committed, ...] | Conflict:
         if not drafts:
@@ -75,12 +79,64 @@ class SqlTxnLogWriter:
     def _commit(self, prepared: Sequence[Prepared], attempt: _Attempt) -> tuple[Committed, ...]:
         attempt.number += 1
         with self._ledger.write() as session:
-            result = _commit(session, prepared, attempt, self._actor)
+            result = self._commit_all(session, prepared, attempt)
             session.announce()
             failpoint("before_sql_commit")
             attempt.unknown = True
         failpoint("after_sql_commit")
         return result
+
+    def _commit_all(self, session: Session, prepared: Sequence[Prepared], attempt: _Attempt) -> tuple[Committed, ...]:
+        # Locked in the same order by everyone, so that two transactions over the same tables never wait for each other.
+        by_name = sorted(prepared, key=lambda item: item.draft.table)
+        targets = {item.draft.table: _target(session, item.draft, attempt) for item in by_name}
+        found = [_find_earlier(session, item.draft, targets[item.draft.table].entry, attempt) for item in prepared]
+        if earlier := replayed(found):
+            return earlier
+        # Whoever holds these locks knows that no earlier try of this commit stands, or ever will.
+        attempt.unknown = False
+        for item in prepared:
+            _check(session, item, targets[item.draft.table])
+        # One instant for all tables of the transaction, strictly after everything that was committed to any of them.
+        clocks = [target.now for target in targets.values()]
+        timestamp = max(*clocks, *(target.head.timestamp + 1 for target in targets.values()))
+        versions = {name: target.head.version + 1 for name, target in targets.items()}
+        group = {item.draft.table: versions[item.draft.table] for item in prepared} if len(prepared) > 1 else None
+        return tuple(
+            self._write(session, item, targets[item.draft.table], timestamp, attempt, group) for item in prepared
+        )
+
+    def _write(
+        self,
+        session: Session,
+        item: Prepared,
+        target: _Target,
+        timestamp: int,
+        attempt: _Attempt,
+        group: dict[str, int] | None,
+    ) -> Committed:
+        entry, standing = target.entry, stand(item, target.head, timestamp)
+        info = commit_info(
+            item.draft,
+            timestamp=timestamp,
+            in_commit_timestamps=standing.head.in_commit_timestamps,
+            txn_id=attempt.txn_id,
+            group=group,
+        )
+        group_id = attempt.txn_id if group else None
+        placed = self._placing.place(session, entry.table_id, target.layout_key, standing)
+        token, operation = attempt.token(item.draft), item.draft.operation
+        writes = commit_writes(entry, standing, info, operation, token, group_id, self._actor, placed.places)
+        moved = Change(sql.MOVE_HEAD, (*msgspec.structs.astuple(standing.head), entry.table_id, target.head.version))
+        counts = session.send([*writes.statements, *placed.writes, moved])
+        writes.check(session, counts)
+        if counts[-1] != 1:
+            raise LedgerBusyError(
+                f"{entry.name}: the head moved although its row was locked",
+                hint="repeat the commit; nothing was written",
+            )
+        failpoint("after_head_moved")
+        return Committed(table=entry.name, version=standing.head.version, timestamp=timestamp, group_id=group_id)
 
     def adopt(
         self,
@@ -104,27 +160,6 @@ class SqlTxnLogWriter:
         return entry
 
 
-def _commit(session: Session, prepared: Sequence[Prepared], attempt: _Attempt, actor: str) -> tuple[Committed, ...]:
-    # Locked in the same order by everyone, so that two transactions over the same tables never wait for each other.
-    by_name = sorted(prepared, key=lambda item: item.draft.table)
-    targets = {item.draft.table: _target(session, item.draft, attempt) for item in by_name}
-    found = [_find_earlier(session, item.draft, targets[item.draft.table].entry, attempt) for item in prepared]
-    if earlier := replayed(found):
-        return earlier
-    # Whoever holds these locks knows that no earlier try of this commit stands, or ever will.
-    attempt.unknown = False
-    for item in prepared:
-        _check(session, item, targets[item.draft.table])
-    # One instant for all tables of the transaction, strictly after everything that was committed to any of them.
-    clocks = [target.now for target in targets.values()]
-    timestamp = max(*clocks, *(target.head.timestamp + 1 for target in targets.values()))
-    versions = {name: target.head.version + 1 for name, target in targets.items()}
-    group = {item.draft.table: versions[item.draft.table] for item in prepared} if len(prepared) > 1 else None
-    return tuple(
-        _write(session, item, targets[item.draft.table], timestamp, attempt, group, actor) for item in prepared
-    )
-
-
 def _target(session: Session, draft: CommitDraft, attempt: _Attempt) -> _Target:
     """The table of a draft with its head locked; created where the draft says so and no earlier try has."""
     dialect = session.dialect
@@ -135,7 +170,10 @@ def _target(session: Session, draft: CommitDraft, attempt: _Attempt) -> _Target:
     row = session.row(sql.select_target(dialect.clock) + dialect.lock_head, (draft.table,))
     if row is None:
         raise no_table(draft.table)
-    return _Target(TableEntry(table_id=row[0], name=row[1], location=row[2]), Head(*row[4:]), int(row[3]))
+    entry, head, digest = TableEntry(table_id=row[0], name=row[1], location=row[2]), Head(*row[5:]), row[4]
+    # The hash tells a version that was made anew from the one that was known.
+    layout_key = (entry.table_id, head.layout_version, digest) if digest else None
+    return _Target(entry, head, int(row[3]), layout_key)
 
 
 def _create(session: Session, name: str, location: str) -> TableEntry:
@@ -187,33 +225,3 @@ def _check(session: Session, item: Prepared, target: _Target) -> None:
     conflict = find_conflict(draft.table, draft.reads, item.actions, winners, isolation=draft.isolation)
     if conflict is not None:
         raise LostRaceError(conflict)
-
-
-def _write(
-    session: Session,
-    item: Prepared,
-    target: _Target,
-    timestamp: int,
-    attempt: _Attempt,
-    group: dict[str, int] | None,
-    actor: str,
-) -> Committed:
-    entry, standing = target.entry, stand(item, target.head, timestamp)
-    info = commit_info(
-        item.draft,
-        timestamp=timestamp,
-        in_commit_timestamps=standing.head.in_commit_timestamps,
-        txn_id=attempt.txn_id,
-        group=group,
-    )
-    group_id = attempt.txn_id if group else None
-    writes = commit_writes(entry, standing, info, item.draft.operation, attempt.token(item.draft), group_id, actor)
-    moved = Change(sql.MOVE_HEAD, (*msgspec.structs.astuple(standing.head), entry.table_id, target.head.version))
-    counts = session.send([*writes.statements, moved])
-    writes.check(session, counts)
-    if counts[-1] != 1:
-        raise LedgerBusyError(
-            f"{entry.name}: the head moved although its row was locked", hint="repeat the commit; nothing was written"
-        )
-    failpoint("after_head_moved")
-    return Committed(table=entry.name, version=standing.head.version, timestamp=timestamp, group_id=group_id)

@@ -83,6 +83,11 @@ def draft_commit(
     )
 
 
+def is_append(actions: Sequence[Action]) -> bool:
+    """Whether all that is committed are new rows."""
+    return all(isinstance(action, AddFile) and action.data_change for action in actions)
+
+
 def _check_file(action: AddFile | AddCdcFile, field: str, partitioned: set[str]) -> None:
     check_relative(action.path)
     if not 0 <= action.size <= _MAX:

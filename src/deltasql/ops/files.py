@@ -17,6 +17,14 @@ import pyarrow.parquet as pq
 from deltasql.errors import MalformedLogError, UnsupportedError
 from deltasql.protocol.actions import AddFile, Metadata
 from deltasql.protocol.arrow import schema_to_arrow
+from deltasql.protocol.column_mapping import (
+    is_mapped,
+    mapping_mode,
+    physical_name,
+    physical_partitions,
+    physical_paths,
+    physical_schema,
+)
 from deltasql.protocol.partitions import (
     directory_values,
     parse_partition_value,
@@ -24,8 +32,9 @@ from deltasql.protocol.partitions import (
     split_by_partition,
 )
 from deltasql.protocol.paths import decode_path, encode_path, is_absolute
+from deltasql.protocol.physical import from_physical, has_ids, locate, to_physical
 from deltasql.protocol.properties import CODEC, indexed_columns, stats_columns
-from deltasql.protocol.schema import StructType, parse_schema
+from deltasql.protocol.schema import StructField, StructType, parse_schema
 from deltasql.protocol.stats import collect_stats
 from deltasql.storage.base import ObjectStore
 from deltasql.storage.locations import open_store
@@ -55,8 +64,13 @@ class RowWriter:
         self._store = store
         self._metadata = metadata
         self._schema = parse_schema(metadata.schema_string)
+        self._mapped = is_mapped(metadata.configuration)
         partitioned = metadata.partition_columns
         self._file_schema = StructType(tuple(field for field in self._schema.fields if field.name not in partitioned))
+        self._stats_columns = stats_columns(metadata.configuration)
+        if self._mapped and self._stats_columns is not None:
+            physical = {name.casefold(): known for name, known in physical_paths(self._schema)}
+            self._stats_columns = tuple(physical.get(name.casefold(), name) for name in self._stats_columns)
         self._file_bytes = file_bytes
         self._buffer_bytes = buffer_bytes
         self._waiting: dict[tuple[str | None, ...], _Waiting] = {}
@@ -94,8 +108,13 @@ class RowWriter:
         compression = "none" if codec == "uncompressed" else codec
         suffix = "" if compression == "none" else f".{compression}"
         name = f"part-00000-{uuid.uuid4()}-c000{suffix}.parquet"
-        folder = partition_path(directory_values(values, self._schema), self._metadata.partition_columns)
+        partitions = physical_partitions(self._metadata)
+        shown = directory_values(values, self._schema).values()
+        folder = partition_path(dict(zip(partitions, shown, strict=True)), partitions)
         key = f"{folder}/{name}" if folder else name
+        schema = self._file_schema
+        if self._mapped:
+            rows, schema = to_physical(rows, schema), physical_schema(schema)
         buffer = io.BytesIO()
         pq.write_table(
             rows,
@@ -109,15 +128,15 @@ class RowWriter:
         self._store.put(key, data)
         return AddFile(
             path=encode_path(key),
-            partition_values=values,
+            partition_values=dict(zip(partitions, values.values(), strict=True)),
             size=len(data),
             modification_time=time.time_ns() // 1_000_000,
             data_change=True,
             stats=collect_stats(
                 rows,
-                self._file_schema,
+                schema,
                 indexed=indexed_columns(configuration),
-                columns=stats_columns(configuration),
+                columns=self._stats_columns,
             ),
         )
 
@@ -177,30 +196,44 @@ def read_file(location: str, options: Mapping[str, str], metadata: Metadata, add
             hint="read this table by its path with Delta Spark, delta-rs or DuckDB",
             field="table",
         )
-    schema = parse_schema(metadata.schema_string)
-    wanted = schema_to_arrow(schema)
     data = pa.BufferReader(_read_bytes(location, options, add.path))
     raw = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
-    present = set(raw.schema_arrow.names)
-    rows = raw.read(columns=[name for name in schema.names if name in present and name not in add.partition_values])
-    return pa.Table.from_arrays(list(_columns(rows, wanted, schema, add)), schema=wanted)
-
-
-def _columns(rows: pa.Table, wanted: pa.Schema, schema: StructType, add: AddFile) -> Iterator[pa.ChunkedArray]:
+    by_id = mapping_mode(metadata.configuration) == "id"
+    if by_id and not has_ids(raw.schema_arrow):
+        raise MalformedLogError(
+            f"{add.path} has no field ids, and the table's columns are found by them",
+            hint="the file does not fit the table's schema: find out which writer made it",
+            field="table",
+        )
+    schema = parse_schema(metadata.schema_string)
+    wanted = schema_to_arrow(schema)
+    fields = list(raw.schema_arrow)
+    places = [locate(fields, field, by_id=by_id) for field in schema.fields]
+    partitioned = {name.casefold() for name in metadata.partition_columns}
+    found = {
+        field.name: fields[place].name
+        for field, place in zip(schema.fields, places, strict=True)
+        if place is not None and field.name.casefold() not in partitioned
+    }
+    rows = raw.read(columns=list(found.values()))
+    columns: list[pa.ChunkedArray | pa.Array] = []
     for field, structure in zip(wanted, schema.fields, strict=True):
-        if field.name in add.partition_values:
-            value = parse_partition_value(add.partition_values[field.name], structure.type)
-            yield pa.repeat(pa.scalar(value, field.type), rows.num_rows)
-        elif field.name in rows.column_names:
-            yield _cast(rows.column(field.name), field, add.path)
+        if field.name.casefold() in partitioned:
+            value = parse_partition_value(add.partition_values.get(physical_name(structure)), structure.type)
+            columns.append(pa.repeat(pa.scalar(value, field.type), rows.num_rows))
+        elif field.name in found:
+            columns.append(_as_now(rows.column(found[field.name]), field, structure, add.path, by_id=by_id))
         else:
             # The column joined the table after this file was written.
-            yield pa.nulls(rows.num_rows, field.type)
+            columns.append(pa.nulls(rows.num_rows, field.type))
+    return pa.Table.from_arrays(columns, schema=wanted)
 
 
-def _cast(column: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray:
+def _as_now(
+    column: pa.ChunkedArray, field: pa.Field, structure: StructField, path: str, *, by_id: bool
+) -> pa.ChunkedArray:
     try:
-        return column.cast(field.type)
+        return from_physical(column, structure, field.type, by_id=by_id)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise MalformedLogError(
             f"{path}: column {field.name!r} is {column.type} there and cannot be read as {field.type}: {error}",

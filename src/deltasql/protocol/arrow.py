@@ -71,9 +71,11 @@ class _Place(NamedTuple):
 
     path: tuple[str, ...] = ()
     table: str | None = None
+    # Whether nullable columns may be left out of the data.
+    fill: bool = False
 
     def at(self, name: str) -> _Place:
-        return _Place((*self.path, name), self.table)
+        return self._replace(path=(*self.path, name))
 
     def error(self, message: str, hint: str) -> SchemaError:
         column = ".".join(self.path)
@@ -81,14 +83,22 @@ class _Place(NamedTuple):
         return SchemaError(f"{prefix}column {column} {message}", hint=hint, field=column)
 
 
-def schema_from_arrow(schema: pa.Schema) -> StructType:
-    """The Delta schema of Arrow data; `SchemaError` names the column whose type Delta does not have."""
-    return _struct_from_arrow(list(schema), _Place())
+def schema_from_arrow(schema: pa.Schema, path: tuple[str, ...] = ()) -> StructType:
+    """The Delta schema of Arrow data; `SchemaError` names the column whose type Delta does not have.
+
+    `path` is where the columns stand, for those inside a struct.
+    """
+    return _struct_from_arrow(list(schema), _Place(path))
 
 
 def schema_to_arrow(schema: StructType) -> pa.Schema:
     """The canonical Arrow schema of a Delta schema."""
     return pa.schema(_fields_to_arrow(schema, _Place()))
+
+
+def may_hold(found: pa.DataType, wanted: DataType) -> bool:
+    """Whether values of an Arrow type may go into a column that is not nested, as far as they fit."""
+    return _same_family(found, _type_to_arrow(wanted, _Place()))
 
 
 def as_table(data: object) -> pa.Table:
@@ -120,11 +130,12 @@ def as_table(data: object) -> pa.Table:
     )
 
 
-def conform(data: pa.Table, schema: StructType, *, table: str) -> pa.Table:
+def conform(data: pa.Table, schema: StructType, *, table: str, fill: bool = False) -> pa.Table:
     """The data as the table's canonical Arrow schema has it, columns in the table's order.
 
     Columns are matched by name, as Delta does without regard to case, inside structs too. Casts happen within a
-    family of types and only where no value changes; everything else is a `SchemaError` that names the column.
+    family of types and only where no value changes; everything else is a `SchemaError` that names the column. With
+    `fill` a nullable column that the data lacks becomes null.
     """
     try:
         data.validate(full=True)
@@ -134,11 +145,13 @@ def conform(data: pa.Table, schema: StructType, *, table: str) -> pa.Table:
             hint="build the data again; text must be UTF-8",
             field="data",
         ) from error
-    place = _Place(table=table)
+    place = _Place(table=table, fill=fill)
     positions = _match(data.schema.names, schema, place)
     columns = [
         pa.chunked_array(
-            [_fit(chunk, field.type, field.nullable, place.at(field.name)) for chunk in data.column(position).chunks],
+            [_fit(chunk, field.type, field.nullable, place.at(field.name)) for chunk in data.column(position).chunks]
+            if position is not None
+            else [pa.nulls(data.num_rows, _type_to_arrow(field.type, place.at(field.name)))],
             type=_type_to_arrow(field.type, place.at(field.name)),
         )
         for field, position in zip(schema.fields, positions, strict=True)
@@ -240,8 +253,8 @@ def _is_list(kind: pa.DataType) -> bool:
 # -- data -----------------------------------------------------------------------------------------------------------
 
 
-def _match(names: Sequence[str], wanted: StructType, place: _Place) -> list[int]:
-    """Where each wanted field stands among the names found."""
+def _match(names: Sequence[str], wanted: StructType, place: _Place) -> list[int | None]:
+    """Where each wanted field stands among the names found; None where it is to be filled with nulls."""
     found: dict[str, int] = {}
     for position, name in enumerate(names):
         if name.casefold() in found:
@@ -252,10 +265,10 @@ def _match(names: Sequence[str], wanted: StructType, place: _Place) -> list[int]
         if name.casefold() not in known:
             raise place.at(name).error("is not in the table", "drop it from the data, or add it to the table first")
     for field in wanted.fields:
-        if field.name.casefold() not in found:
+        if field.name.casefold() not in found and not (place.fill and field.nullable):
             hint = "add it to the data as nulls" if field.nullable else "add it to the data: it may not be null"
             raise place.at(field.name).error("is missing from the data", hint)
-    return [found[field.name.casefold()] for field in wanted.fields]
+    return [found.get(field.name.casefold()) for field in wanted.fields]
 
 
 def _fit(array: pa.Array, wanted: DataType, nullable: bool, place: _Place) -> pa.Array:
@@ -300,12 +313,15 @@ def _cast_struct(array: pa.StructArray, wanted: StructType, target: pa.DataType,
         return array.cast(target)
     # Flattening makes a field null wherever its struct is: what is hidden there does not count.
     children = array.flatten()
-    fitted = [
-        _cast(children[position], field.type, place.at(field.name))
-        if field.nullable
-        else _fit_required(children[position], array, field.type, place.at(field.name))
-        for field, position in zip(wanted.fields, positions, strict=True)
-    ]
+    fitted: list[pa.Array] = []
+    for field, position in zip(wanted.fields, positions, strict=True):
+        inner = place.at(field.name)
+        if position is None:
+            fitted.append(pa.nulls(len(array), _type_to_arrow(field.type, inner)))
+        elif field.nullable:
+            fitted.append(_cast(children[position], field.type, inner))
+        else:
+            fitted.append(_fit_required(children[position], array, field.type, inner))
     return pa.StructArray.from_arrays(fitted, fields=list(target), mask=array.is_null())
 
 
@@ -333,12 +349,16 @@ def _blank(kind: DataType) -> object:
 
 
 def _unnest(array: pa.Array, place: _Place) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """The offsets, visible values and null mask of any kind of list, made afresh: slices and hidden values are gone."""
-    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
     try:
-        offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)]).cast(pa.int32())
+        return unnest(array)
     except pa.ArrowInvalid as error:
         raise place.error("has more than 2147483647 elements in one batch", "pass smaller batches") from error
+
+
+def unnest(array: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """The offsets, visible values and null mask of any kind of list, made afresh: slices and hidden values are gone."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)]).cast(pa.int32())
     return offsets, array.flatten(), array.is_null()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
 import msgspec
 
 from deltasql.errors import UnsupportedError
 from deltasql.protocol.actions import Metadata, TableProtocol
+from deltasql.protocol.column_mapping import find_contradiction, is_mapped
+from deltasql.protocol.evolution import TYPE_CHANGES, named_type, widens
 from deltasql.protocol.properties import append_only, in_commit_timestamps
 from deltasql.protocol.schema import (
     ArrayType,
@@ -60,15 +63,20 @@ FEATURES = {
     )
 }
 
-# What may be switched on in a table whose rows deltasql writes. Those in the second line are harmless until a
-# table uses them, which `_used` looks for.
-_WRITABLE = frozenset({"appendOnly", "timestampNtz", "inCommitTimestamp", "domainMetadata", "vacuumProtocolCheck"}) | {
-    *("invariants", "checkConstraints", "generatedColumns", "changeDataFeed", "columnMapping", "identityColumns"),
-    *("deletionVectors", "allowColumnDefaults", "typeWidening"),
-}
-_READABLE = frozenset(
-    {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping", "deletionVectors", "typeWidening"}
+# Features that are kept wherever rows are read and written.
+_KEPT = frozenset({"columnMapping", "typeWidening", "typeWidening-preview"})
+# What may be switched on in a table whose rows deltasql writes. Those in the last lines are harmless until a table
+# uses them, which `_used` looks for.
+_WRITABLE = (
+    _KEPT
+    | {"appendOnly", "timestampNtz", "inCommitTimestamp", "domainMetadata", "vacuumProtocolCheck"}
+    | {"invariants", "checkConstraints", "generatedColumns", "changeDataFeed", "identityColumns"}
+    | {"deletionVectors", "allowColumnDefaults"}
 )
+_READABLE = _KEPT | {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors"}
+# What may be switched on in a table whose columns deltasql changes: no data file is written, and what depends on a
+# column is looked for there.
+_ALTERABLE = _WRITABLE | {"rowTracking", "clustering", "v2Checkpoint", "checkpointProtection"}
 
 
 def writer_features(protocol: TableProtocol) -> frozenset[str]:
@@ -100,7 +108,7 @@ def protocol_for(schema: StructType, metadata: Metadata) -> TableProtocol:
         needed.add("inCommitTimestamp")
     if append_only(metadata.configuration):
         needed.add("appendOnly")
-    if any(kind == PrimitiveType("timestamp_ntz") for kind in _types(schema)):
+    if uses_timestamp_ntz(schema):
         needed.add("timestampNtz")
     # Delta Spark counts NOT NULL among the invariants, and refuses to open a table that does not say so.
     if not all(field.nullable for field in _fields(schema)):
@@ -115,6 +123,64 @@ def protocol_for(schema: StructType, metadata: Metadata) -> TableProtocol:
         reader_features=tuple(for_readers) if for_readers else None,
         writer_features=tuple(sorted(needed)),
     )
+
+
+def uses_timestamp_ntz(schema: StructType) -> bool:
+    return any(kind == PrimitiveType("timestamp_ntz") for kind in _types(schema))
+
+
+def supports(protocol: TableProtocol, name: str) -> bool:
+    """Whether a feature is in force; for one that readers must know, for them too."""
+    return name in writer_features(protocol) and (not FEATURES[name].reader or name in reader_features(protocol))
+
+
+def with_features(protocol: TableProtocol, *names: str) -> TableProtocol:
+    """The protocol with these features too, and what it had: in the weakest form that says so, as Delta Spark does.
+
+    Versions alone where they imply exactly these features; else they are named. A reader version below 3 stays one.
+    """
+    if all(supports(protocol, name) for name in names):
+        return protocol
+    had = _listed(protocol)
+    wanted = [*had, *sorted(set(names).difference(had))]
+    for_readers = [name for name in wanted if name in reader_features(protocol) or _for_readers(name)]
+    reader = max([1, *(_reader_version(name) for name in for_readers)])
+    if all(name in FEATURES and FEATURES[name].legacy_writer for name in wanted):
+        writer = max(FEATURES[name].legacy_writer or 1 for name in wanted)
+        older = TableProtocol(min_reader_version=reader, min_writer_version=writer)
+        if set(_listed(older)) == set(wanted):
+            return older
+    return TableProtocol(
+        min_reader_version=reader,
+        min_writer_version=FEATURE_WRITER,
+        reader_features=tuple(for_readers) if reader == FEATURE_READER else None,
+        writer_features=tuple(wanted),
+    )
+
+
+def _listed(protocol: TableProtocol) -> list[str]:
+    """All features in force, in the order in which the protocol names them."""
+    if protocol.writer_features is not None:
+        return list(protocol.writer_features)
+    # Versions promise a feature for readers only where both of them do.
+    return sorted(name for name in writer_features(protocol) if supports(protocol, name))
+
+
+def _for_readers(name: str) -> bool:
+    return name in FEATURES and FEATURES[name].reader
+
+
+def _reader_version(name: str) -> int:
+    return (FEATURES[name].legacy_reader if name in FEATURES else None) or FEATURE_READER
+
+
+def check_alterable(table: str, protocol: TableProtocol, metadata: Metadata) -> None:
+    """Refuse to change columns where a feature may ask for more than deltasql knows."""
+    if protocol.min_writer_version > FEATURE_WRITER:
+        raise _refuse(table, f"needs writer version {protocol.min_writer_version}", "changing its columns")
+    if blocked := sorted((writer_features(protocol) | reader_features(protocol)) - _ALTERABLE):
+        raise _refuse(table, f"uses {', '.join(blocked)}", "changing its columns")
+    _check_columns(table, protocol, metadata, "changing its columns")
 
 
 def check_creatable(schema: StructType, metadata: Metadata) -> None:
@@ -151,10 +217,11 @@ def check_writable(table: str, protocol: TableProtocol, metadata: Metadata, *, f
         raise _refuse(table, f"needs writer version {protocol.min_writer_version}", "writing to it")
     check_committable(table, protocol, metadata)
     active = writer_features(protocol)
-    used = active & _used(parse_schema(metadata.schema_string), metadata)
+    used = active & (_used(parse_schema(metadata.schema_string), metadata) - _KEPT)
     writable = _WRITABLE | {"rowTracking"} if fresh_row_ids else _WRITABLE
     if blocked := sorted(used | (active - writable)):
         raise _refuse(table, f"uses {', '.join(blocked)}", "writing rows to it")
+    _check_columns(table, protocol, metadata, "writing rows to it")
 
 
 def check_committable(table: str, protocol: TableProtocol, metadata: Metadata) -> None:
@@ -168,10 +235,23 @@ def check_readable(table: str, protocol: TableProtocol, metadata: Metadata) -> N
     """Refuse to read rows that would come out wrong. Files with deletion vectors are refused where they are met."""
     if protocol.min_reader_version > FEATURE_READER:
         raise _refuse(table, f"needs reader version {protocol.min_reader_version}", "reading it")
-    active = reader_features(protocol)
-    used = active & _used(parse_schema(metadata.schema_string), metadata) & {"columnMapping", "typeWidening"}
-    if blocked := sorted(used | (active - _READABLE)):
+    if blocked := sorted(reader_features(protocol) - _READABLE):
         raise _refuse(table, f"uses {', '.join(blocked)}", "reading its rows")
+    _check_columns(table, protocol, metadata, "reading its rows")
+
+
+def _check_columns(table: str, protocol: TableProtocol, metadata: Metadata, what: str) -> None:
+    """Refuse a table whose files could not be read by its schema: names that contradict, changes of type unheard of."""
+    schema = parse_schema(metadata.schema_string)
+    if is_mapped(metadata.configuration) and not supports(protocol, "columnMapping"):
+        raise _refuse(table, "maps its columns without the feature columnMapping", what)
+    if why := find_contradiction(schema, metadata.configuration):
+        raise _refuse(table, why, what)
+    for field in _fields(schema):
+        for change in cast("list[Mapping[str, Any]]", field.metadata.get(TYPE_CHANGES, [])):
+            old, new = change.get("fromType"), change.get("toType")
+            if not widens(named_type(str(old)), named_type(str(new))):
+                raise _refuse(table, f"had column {field.name!r} changed from {old} to {new}", what)
 
 
 def _refuse(table: str, why: str, what: str) -> UnsupportedError:

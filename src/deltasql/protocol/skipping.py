@@ -210,12 +210,12 @@ def _domain(column: Column, facts: FileFacts) -> _Domain:
     name, *inner = column.path
     if not inner and name in facts.partition_values:
         return _exactly(facts.partition_values[name])
-    nulls, records = _at(facts.null_count, column.path), facts.num_records
+    nulls, records = value_at(facts.null_count, column.path), facts.num_records
     nan = type_name(column.type) in {"float", "double"}
     if _is_whole(nulls) and nulls == records and records:
         return _Domain(values=False)
-    low = _bound(_at(facts.min_values, column.path), column.type, lower=True)
-    high = _bound(_at(facts.max_values, column.path), column.type, lower=False)
+    low = bound(value_at(facts.min_values, column.path), column.type, lower=True)
+    high = bound(value_at(facts.max_values, column.path), column.type, lower=False)
     if low is not None and high is not None and low > high:
         low = high = None
     return _Domain(low, high, nan=nan, null=not (_is_whole(nulls) and nulls == 0))
@@ -226,7 +226,7 @@ def _lifted(domain: _Domain, kind: DataType) -> _Domain:
     return domain._replace(low=low, high=high)
 
 
-def _at(values: object, path: Sequence[str]) -> object:
+def value_at(values: object, path: Sequence[str]) -> object:
     for name in path:
         values = cast("JsonObject", values).get(name) if isinstance(values, Mapping) else None
     return values
@@ -236,7 +236,7 @@ def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _bound(raw: object, kind: DataType, *, lower: bool) -> Any:
+def bound(raw: object, kind: DataType, *, lower: bool) -> Any:
     """A minimum or maximum as a bound on the real values; None where it says nothing that can be trusted."""
     try:
         if isinstance(raw, str):
@@ -299,7 +299,7 @@ def _number_bound(number: int | float | Decimal, kind: DataType, *, lower: bool)
 
 def facts_from(add: AddFile, schema: StructType, partition_columns: Iterable[str]) -> FileFacts:
     """The facts of a file. Statistics and partition values that cannot be read are facts that are not known."""
-    stats = _read_stats(add.stats)
+    stats = read_stats(add.stats)
     records = stats.get("numRecords")
     return FileFacts(
         partition_values=_partition_values(add, schema, partition_columns),
@@ -311,7 +311,7 @@ def facts_from(add: AddFile, schema: StructType, partition_columns: Iterable[str
     )
 
 
-def _read_stats(text: str | None) -> JsonObject:
+def read_stats(text: str | None) -> JsonObject:
     try:
         stats = _STATS.decode(text) if text else None
     except (msgspec.DecodeError, UnicodeError, ArithmeticError, RecursionError):

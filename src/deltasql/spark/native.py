@@ -12,15 +12,20 @@ from deltasql.errors import UnsupportedError
 from deltasql.ledger.contracts import TableEntry
 from deltasql.ops.snapshot import Snapshot
 from deltasql.protocol.actions import AddFile
+from deltasql.protocol.column_mapping import field_id, map_fields, mapping_mode, physical_name, physical_partitions
 from deltasql.protocol.features import check_readable
 from deltasql.protocol.paths import decode_path, encode_path, is_absolute
 from deltasql.protocol.predicate import parse, to_sql
+from deltasql.protocol.schema import StructField as Field
+from deltasql.protocol.schema import StructType as Struct
+from deltasql.protocol.schema import schema_string
 from deltasql.spark.reach import require_reach
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
+_BY_ID = "spark.sql.parquet.fieldId.read.enabled"
 _FILE, _FOUND = "__deltasql_file", "__deltasql_found"
 
 
@@ -54,14 +59,25 @@ def _rows(spark: SparkSession, entry: TableEntry, snapshot: Snapshot, files: Seq
         )
     partitioned = snapshot.metadata.partition_columns
     data_schema = StructType([field for field in schema.fields if field.name not in partitioned])
+    mode = mapping_mode(snapshot.metadata.configuration)
     paths = [_path(entry, add) for add in files]
     # A bracket in a name would be taken for a pattern.
-    rows = spark.read.schema(data_schema).parquet(*(_PATTERN.sub(r"\\\g<0>", path) for path in paths))
+    places = [_PATTERN.sub(r"\\\g<0>", path) for path in paths]
+    reader = spark.read.option(_BY_ID, "true") if mode == "id" else spark.read
+    rows = reader.schema(data_schema if mode == "none" else _in_files(snapshot, partitioned)).parquet(*places)
+    if mode != "none":
+        # A file's columns are in the schema's order, fields of structs too, so that a cast only renames these.
+        renamed = [
+            F.col(f"`{found.name}`").cast(field.dataType).alias(field.name)
+            for found, field in zip(rows.schema.fields, data_schema.fields, strict=True)
+        ]
+        rows = rows.select(*renamed, F.col("_metadata"))
     if not partitioned:
-        return rows
+        return rows.drop("_metadata") if mode != "none" else rows
     # The empty text and null are the same partition.
+    keys = physical_partitions(snapshot.metadata)
     values = [
-        (_shown(path), *(add.partition_values.get(name) or None for name in partitioned))
+        (_shown(path), *(add.partition_values.get(key) or None for key in keys))
         for path, add in zip(paths, files, strict=True)
     ]
     named = StructType([StructField(name, StringType()) for name in (_FILE, *partitioned)])
@@ -78,6 +94,17 @@ def _rows(spark: SparkSession, entry: TableEntry, snapshot: Snapshot, files: Seq
         return F.when(F.col(_FOUND).isNull(), lost).otherwise(found.cast(field.dataType)).alias(field.name)
 
     return joined.select(*(column(field) for field in schema.fields))
+
+
+def _in_files(snapshot: Snapshot, partitioned: Sequence[str]) -> Any:
+    """The schema under which Spark finds a mapped table's columns in its files: by their names there, or their ids."""
+    from pyspark.sql.types import StructType
+
+    def named(field: Field) -> Field:
+        return Field(physical_name(field), field.type, field.nullable, {"parquet.field.id": field_id(field)})
+
+    kept = Struct(tuple(field for field in snapshot.structure.fields if field.name not in partitioned))
+    return StructType.fromJson(json.loads(schema_string(map_fields(kept, named))))
 
 
 def _path(entry: TableEntry, add: AddFile) -> str:

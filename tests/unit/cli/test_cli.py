@@ -51,7 +51,14 @@ USES = {
     "table create": ("table", "create", "t", "--schema", SCHEMA),
     "table describe": ("table", "describe", "t"),
     "table files": ("table", "files", "t"),
+    "table partitions": ("table", "partitions", "t"),
     "table history": ("table", "history", "t"),
+    "table set": ("table", "set", "t", "a=1"),
+    "table unset": ("table", "unset", "t", "a"),
+    "table constraint add": ("table", "constraint", "add", "t", "c", "id > 0"),
+    "table constraint drop": ("table", "constraint", "drop", "t", "c"),
+    "table rename": ("table", "rename", "t", "u"),
+    "table drop": ("table", "drop", "t"),
     "table append": ("table", "append", "t", __file__),
     "mirror once": ("mirror", "once"),
     "mirror run": ("mirror", "run", "--in-process"),
@@ -103,7 +110,7 @@ class TestHelp:
     def test_every_verb_is_listed_here(self) -> None:
         assert set(verbs()) == set(USES) | WITHOUT_A_LEDGER
 
-    @pytest.mark.parametrize("words", [(), ("table",), ("mirror",)])
+    @pytest.mark.parametrize("words", [(), ("table",), ("table", "constraint"), ("mirror",)])
     def test_without_a_verb_it_shows_help(self, deltasql: Deltasql, words: tuple[str, ...]) -> None:
         answer = deltasql(*words)
         assert (answer.code, answer.err) == (0, "")

@@ -13,7 +13,7 @@ import duckdb
 import psycopg
 import pytest
 
-from deltasql.errors import LedgerError
+from deltasql.errors import DeltaSqlError, LedgerError
 from deltasql.failpoints import arm
 from deltasql.ledger.engine import Ledger, Session
 from deltasql.ledger.outbox import SqlOutbox
@@ -153,6 +153,18 @@ def test_a_view_stays_as_it_was(ledger: Ledger) -> None:
             note(other, "a")
         assert session.rows("SELECT lake_id FROM dl_lake") == []
     assert notes(ledger) == ["a"]
+
+
+def test_a_look_is_one_statement_of_its_own(ledger: Ledger, connections: Connections) -> None:
+    with ledger.look() as session:
+        assert session.rows("SELECT lake_id FROM dl_lake") == []
+    with pytest.raises(DeltaSqlError), ledger.look() as session:
+        session.rows("SELECT * FROM nowhere")
+    with ledger.write() as session:
+        note(session, "a")
+    with ledger.look() as session:
+        assert session.row("SELECT lake_id FROM dl_lake") == ("a",)
+    assert len(connections) == kept(ledger, 4)
 
 
 @pytest.mark.parametrize("place", ["after_head_moved", "before_sql_commit"])

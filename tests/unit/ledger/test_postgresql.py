@@ -13,7 +13,8 @@ import pytest
 
 from deltasql.errors import ConfigError, DurabilityWarning, LedgerBusyError
 from deltasql.ledger.dialects.postgresql import PostgresDialect
-from deltasql.ledger.engine import Ledger, open_ledger
+from deltasql.ledger.engine import SCHEMA_VERSION, Ledger, open_ledger
+from deltasql.ledger.migrate import migrate
 from deltasql.ledger.reader import SqlTxnLogReader
 from deltasql.ledger.writer import SqlTxnLogWriter
 from ledger_samples import add, creation, draft, paths
@@ -243,6 +244,16 @@ def test_a_ledger_may_live_in_a_schema_of_its_own(empty_url: str, server: Postgr
     with server.admin(empty_url) as admin:
         found = admin.execute("SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE 'dl%'").fetchall()
     assert found == [("lake",)]
+
+
+def test_a_migration_waits_for_whoever_changes_the_lake(ledger: Ledger) -> None:
+    impatient = Ledger(f"{ledger.url}?lock_timeout=1")
+    with ledger.write() as session:
+        session.lock_lake()
+        with pytest.raises(LedgerBusyError):
+            migrate(impatient)
+    assert migrate(impatient) == SCHEMA_VERSION
+    impatient.close()
 
 
 # -- encryption -------------------------------------------------------------------------------------------------------

@@ -7,10 +7,12 @@ import pytest
 from deltasql.errors import UnsupportedError
 from deltasql.protocol.actions import Metadata, TableProtocol
 from deltasql.protocol.features import (
+    check_alterable,
     check_readable,
     check_writable,
     protocol_for,
     reader_features,
+    with_features,
     writer_features,
 )
 from deltasql.protocol.schema import ArrayType, PrimitiveType, StructField, StructType, schema_string
@@ -71,6 +73,11 @@ def field(**mark: object) -> StructType:
     return StructType((StructField("id", PrimitiveType("long"), metadata=dict(mark.items())),))
 
 
+MAPPED = field(**{"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"})
+NAMES = {"columnMapping_mode": "name"}
+WIDENED = field(**{"delta.typeChanges": [{"fromType": "integer", "toType": "long"}]})
+
+
 @pytest.mark.parametrize(
     ("protocol", "described", "named"),
     [
@@ -82,8 +89,10 @@ def field(**mark: object) -> StructType:
         (
             features("columnMapping", reader=("columnMapping",)),
             metadata(columnMapping_mode="name"),
-            "columnMapping",
+            "lacks an id",
         ),
+        (features(), metadata(columnMapping_mode="name"), "columnMapping"),
+        (features("icebergCompatV2"), metadata(), "icebergCompatV2"),
         (features("invariants"), metadata(field(**{"delta.invariants": "{}"})), "invariants"),
         (features("generatedColumns"), metadata(field(**{"delta.generationExpression": "1"})), "generatedColumns"),
         (features("identityColumns"), metadata(field(**{"delta.identity.start": 1})), "identityColumns"),
@@ -108,11 +117,13 @@ def test_features_that_are_on_but_unused_do_not_stand_in_the_way() -> None:
     [
         (TableProtocol(min_reader_version=4, min_writer_version=7), metadata(), "reader version 4"),
         (features("novel", reader=("novel",)), metadata(), "novel"),
-        (TableProtocol(min_reader_version=2, min_writer_version=5), metadata(columnMapping_mode="id"), "columnMapping"),
+        (TableProtocol(min_reader_version=2, min_writer_version=5), metadata(columnMapping_mode="id"), "lacks an id"),
+        (TableProtocol(min_reader_version=1, min_writer_version=6), metadata(MAPPED, **NAMES), "columnMapping"),
+        (features("x"), metadata(field(**{"delta.columnMapping.physicalName": "other"})), "physical name"),
         (
             features("typeWidening", reader=("typeWidening",)),
-            metadata(field(**{"delta.typeChanges": []})),
-            "typeWidening",
+            metadata(field(**{"delta.typeChanges": [{"fromType": "string", "toType": "long"}]})),
+            "from string to long",
         ),
     ],
 )
@@ -125,3 +136,74 @@ def test_reading_is_refused_where_rows_would_come_out_wrong(
 
 def test_what_only_writers_must_know_does_not_stop_a_reader() -> None:
     check_readable("t", features("rowTracking", "somethingNew"), metadata())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "described"),
+    [
+        (TableProtocol(min_reader_version=2, min_writer_version=5), metadata(MAPPED, **NAMES)),
+        (TableProtocol(min_reader_version=2, min_writer_version=5), metadata(MAPPED, columnMapping_mode="id")),
+        (features("columnMapping", reader=("columnMapping",)), metadata(MAPPED, **NAMES)),
+        (features("typeWidening", reader=("typeWidening",)), metadata(WIDENED, enableTypeWidening="true")),
+        (features("typeWidening-preview", reader=("typeWidening-preview",)), metadata(WIDENED)),
+    ],
+)
+def test_mapped_and_widened_columns_are_read_written_and_altered(protocol: TableProtocol, described: Metadata) -> None:
+    check_readable("t", protocol, described)
+    check_writable("t", protocol, described)
+    check_alterable("t", protocol, described)
+
+
+def test_columns_are_not_changed_under_features_that_may_ask_for_more() -> None:
+    check_alterable("t", features("rowTracking", "clustering", "domainMetadata"), metadata())
+    for protocol in (
+        features("icebergCompatV2"),
+        features("novel"),
+        TableProtocol(min_reader_version=1, min_writer_version=8),
+    ):
+        with pytest.raises(UnsupportedError):
+            check_alterable("t", protocol, metadata())
+
+
+def older(reader: int, writer: int) -> TableProtocol:
+    return TableProtocol(min_reader_version=reader, min_writer_version=writer)
+
+
+def named(reader: int, *names: str, readers: tuple[str, ...] | None = None) -> TableProtocol:
+    return TableProtocol(
+        min_reader_version=reader, min_writer_version=7, reader_features=readers, writer_features=names
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "feature", "after"),
+    [
+        # What Delta Spark 4 writes for the first; the others follow from the same rule.
+        (older(1, 2), "columnMapping", named(2, "appendOnly", "invariants", "columnMapping")),
+        (older(1, 4), "columnMapping", older(2, 5)),
+        (older(1, 6), "columnMapping", older(2, 6)),
+        (older(2, 5), "columnMapping", older(2, 5)),
+        (features("inCommitTimestamp"), "columnMapping", named(2, "inCommitTimestamp", "columnMapping")),
+        (
+            older(1, 2),
+            "typeWidening",
+            named(3, "appendOnly", "invariants", "typeWidening", readers=("typeWidening",)),
+        ),
+        (
+            named(2, "x", "columnMapping"),
+            "typeWidening",
+            named(3, "x", "columnMapping", "typeWidening", readers=("columnMapping", "typeWidening")),
+        ),
+        (
+            features("novel", reader=("novel",)),
+            "columnMapping",
+            named(3, "novel", "columnMapping", readers=("novel", "columnMapping")),
+        ),
+        (features("rowTracking"), "domainMetadata", named(1, "rowTracking", "domainMetadata")),
+    ],
+)
+def test_a_feature_joins_in_the_weakest_form_and_the_others_stay(
+    before: TableProtocol, feature: str, after: TableProtocol
+) -> None:
+    assert with_features(before, feature) == after
+    assert with_features(after, feature) == after

@@ -47,6 +47,8 @@ _RETRY_SECONDS = 0.02
 # From this many rows on they go in as one Arrow table: DuckDB takes single rows slowly.
 _BULK_ROWS = 8
 
+# No extension is looked for, least of all in the network: given a file of SQLite, DuckDB would otherwise write to it.
+_CONFIG: dict[str, Any] = {"autoinstall_known_extensions": "false", "extension_directory": os.devnull}
 
 # Held by the one transaction of this process that writes, by path: two at once would mostly end in conflicts.
 _writing: dict[str, threading.Lock] = {}
@@ -107,7 +109,8 @@ class DuckdbSession(Session):
     def _end_many(self, write: EndLives) -> int:
         same = " AND ".join(f"t.{column} = given.{column}" for column in write.key)
         statement = (
-            f"UPDATE {write.table} t SET {write.end} = ? FROM given "
+            # DuckDB counts a row as often as it is named.
+            f"UPDATE {write.table} t SET {write.end} = ? FROM (SELECT DISTINCT * FROM given) given "
             f"WHERE t.table_id = ? AND {same} AND t.{write.end} = {LIVE}"
         )
         return self._with_rows(write.key, write.keys, statement, (write.version, write.table_id))
@@ -166,7 +169,7 @@ class DuckdbDialect:
         deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
         while True:
             try:
-                return duckdb.connect(str(self.path))
+                return duckdb.connect(str(self.path), config=_CONFIG)
             except duckdb.Error as error:
                 typed = self._typed(error)
                 if not isinstance(typed, LedgerBusyError) or time.monotonic() > deadline:
@@ -216,25 +219,26 @@ class DuckdbDialect:
                 return LedgerError(text, hint="the transaction was rolled back; the text above says why")
 
 
-def _meaning(error: duckdb.Error) -> str:
-    """What an error of DuckDB means. It has classes but no codes, so its text must be read; here and nowhere else."""
-    text = str(error)
-    if isinstance(error, duckdb.TransactionException):
-        return "race"
-    if isinstance(error, duckdb.IOException):
-        for words, meaning in (
-            ("Could not set lock", "held"),
-            ("No space left", "full"),
-            ("not a valid DuckDB database", "not_duckdb"),
-            ("Corrupt database", "corrupt"),
-            ("checksum", "corrupt"),
-            ("Cannot open file", "path"),
-            ("Cannot open database", "path"),
-            ("Permission denied", "path"),
-            ("Is a directory", "path"),
-        ):
-            if words in text:
-                return meaning
-    if isinstance(error, duckdb.SerializationException | duckdb.FatalException):
-        return "corrupt" if "orrupt" in text else "unknown"
-    return "unknown"
+# What an error says, and what that means: DuckDB has classes but no codes, so its text must be read; here and nowhere
+# else. A commit that fails for whatever reason is an error of the transaction.
+_MEANINGS = (
+    ("Could not set lock", "held"),
+    ("No space left", "full"),
+    ("not a valid DuckDB database", "not_duckdb"),
+    # It takes a file of another database for one that an extension can read.
+    ('Extension "', "not_duckdb"),
+    ("Corrupt ", "corrupt"),
+    ("Could not read enough bytes", "corrupt"),
+    ("Cannot open file", "path"),
+    ("Is a directory", "path"),
+    ("onflict on", "race"),
+    ("constraint violation", "race"),
+)
+_READ = (duckdb.IOException, duckdb.TransactionException, duckdb.SerializationException, duckdb.FatalException)
+
+
+def _meaning(error: duckdb.Error) -> str | None:
+    # Errors of other classes quote statements and values, which may hold the same words.
+    if not isinstance(error, _READ):
+        return None
+    return next((meaning for words, meaning in _MEANINGS if words in str(error)), None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import select
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import count
 from typing import Any
 from urllib.parse import unquote
 
@@ -67,7 +69,7 @@ class PostgresSession(Session):
         with self._connection.pipeline():
             self._connection.execute("COMMIT")
             # After the commit and outside of it: inside, all who commit to this database would queue for one lock.
-            self._connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))
+            self._connection.execute("SELECT pg_notify($1, '')", (CHANNEL,))
 
     def roll_back(self) -> None:
         if not self._unbegun() and self._mode != "look":
@@ -91,19 +93,24 @@ class PostgresSession(Session):
 
     def send(self, writes: Sequence[Write]) -> list[int]:
         counts = [0] * len(writes)
-        single = [place for place, write in enumerate(writes) if len(rows_of(write)[1]) == 1]
-        several = [place for place, write in enumerate(writes) if 1 < len(rows_of(write)[1]) < _BULK_ROWS]
+        sized = [(place, write, *rows_of(write)) for place, write in enumerate(writes)]
+        single = [(place, statement, rows[0]) for place, _, statement, rows in sized if len(rows) == 1]
+        large = [(place, write) for place, write, _, rows in sized if len(rows) >= _BULK_ROWS]
         with self._connection.pipeline():
             self._start()
-            merged = self._merge([writes[place] for place in single])
-            cursors = [(place, self._queue(writes[place])) for place in several]
-            ended = [(p, self._end_many(w)) for p, w in enumerate(writes) if _is_bulk(w) and isinstance(w, EndLives)]
-        for place, count in zip(single, merged() if merged else (), strict=True):
-            counts[place] = count
-        for place, cursor in (*cursors, *ended):
+            merged = self._merge([(statement, row) for _, statement, row in single])
+            cursors = [
+                (place, self._queue(statement, rows))
+                for place, _, statement, rows in sized
+                if 1 < len(rows) < _BULK_ROWS
+            ]
+            cursors += [(place, self._end_many(write)) for place, write in large if isinstance(write, EndLives)]
+        for (place, _, _), touched in zip(single, merged(), strict=True):
+            counts[place] = touched
+        for place, cursor in cursors:
             counts[place] = cursor.rowcount
-        for place, write in enumerate(writes):
-            if isinstance(write, Insert) and _is_bulk(write):
+        for place, write in large:
+            if isinstance(write, Insert):
                 counts[place] = self._copy(write)
         return counts
 
@@ -116,10 +123,10 @@ class PostgresSession(Session):
     def _execute(self, statement: str, parameters: Row) -> Any:
         query = self._spell(statement).encode()
         if self._beginning is None:
-            return self._connection.execute(query, parameters or None)
+            return self._connection.execute(query, parameters)
         with self._connection.pipeline():
             self._start()
-            return self._connection.execute(query, parameters or None)
+            return self._connection.execute(query, parameters)
 
     def _start(self) -> None:
         if self._beginning is not None:
@@ -131,44 +138,36 @@ class PostgresSession(Session):
         unbegun, self._beginning = self._beginning is not None, None
         return unbegun
 
-    def _merge(self, writes: Sequence[Write]) -> Callable[[], Sequence[int]] | None:
+    def _merge(self, writes: Sequence[tuple[str, Row]]) -> Callable[[], Sequence[int]]:
         """Queue writes of one row each as one statement: all see the same state, none touches a row of another's."""
         if not writes:
-            return None
-        pairs = [rows_of(write) for write in writes]
-        if len(pairs) == 1:
-            statement, rows = pairs[0]
-            # Without parameters a percent sign is one.
-            cursor = self._connection.execute(self._spell(statement).encode(), rows[0] or None)
+            return tuple
+        if len(writes) == 1:
+            statement, row = writes[0]
+            cursor = self._connection.execute(self._spell(statement).encode(), row)
             return lambda: [cursor.rowcount]
-        statement = self._spell(_merged(tuple(statement for statement, _ in pairs))).encode()
-        answer = self._connection.execute(statement, [value for _, rows in pairs for value in rows[0]])
+        statement = self._spell(_merged(tuple(statement for statement, _ in writes))).encode()
+        answer = self._connection.execute(statement, [value for _, row in writes for value in row])
         return lambda: answer.fetchone() or ()
 
-    def _queue(self, write: Write) -> Any:
+    def _queue(self, statement: str, rows: Sequence[Row]) -> Any:
         """Hand a write of several rows to the pipeline; its count is known when that is through."""
-        statement, rows = rows_of(write)
         cursor = self._connection.cursor()
         cursor.executemany(self._spell(statement).encode(), rows)
         return cursor
 
     def _end_many(self, write: EndLives) -> Any:
         """One statement over arrays of keys: as many round trips as there are keys would take seconds."""
-        return self._connection.execute(_end_many(write).encode(), _end_many_parameters(write))
+        return self._connection.execute(self._spell(_end_many(write)).encode(), _end_many_parameters(write))
 
     def _copy(self, write: Insert) -> int:
         columns = ", ".join(write.columns)
-        with (
-            self._connection.cursor() as cursor,
-            cursor.copy(f"COPY {write.table} ({columns}) FROM STDIN".encode()) as copy,
-        ):
-            for row in write.rows:
-                copy.write_row(row)
-        return cursor.rowcount
-
-
-def _is_bulk(write: Write) -> bool:
-    return len(rows_of(write)[1]) >= _BULK_ROWS
+        with self._connection.cursor() as cursor:
+            with cursor.copy(f"COPY {write.table} ({columns}) FROM STDIN".encode()) as copy:
+                for row in write.rows:
+                    copy.write_row(row)
+            # Known once the copy has ended, and as long as the cursor is open.
+            return cursor.rowcount
 
 
 @lru_cache(maxsize=256)
@@ -183,11 +182,11 @@ def _end_many(write: EndLives) -> str:
     names = ", ".join(write.key)
     # The first column of a key may be a number; all others are text.
     kinds = ["bigint[]" if column == "file_key" else "text[]" for column in write.key]
-    arrays = ", ".join(f"%s::{kind}" for kind in kinds)
+    arrays = ", ".join(f"?::{kind}" for kind in kinds)
     same = " AND ".join(f"t.{column} = k.{column}" for column in write.key)
     return (
-        f"UPDATE {write.table} t SET {write.end} = %s FROM unnest({arrays}) AS k({names}) "
-        f"WHERE t.table_id = %s AND {same} AND t.{write.end} = {LIVE}"
+        f"UPDATE {write.table} t SET {write.end} = ? FROM unnest({arrays}) AS k({names}) "
+        f"WHERE t.table_id = ? AND {same} AND t.{write.end} = {LIVE}"
     )
 
 
@@ -234,6 +233,13 @@ class PostgresDialect:
         return PostgresSession(self.connect(), self)
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        connection = self.sqlalchemy_connection()
+        # These take the server's own placeholders, so that no statement is taken apart before it is sent.
+        connection.cursor_factory = psycopg.RawCursor
+        connection.server_cursor_factory = psycopg.RawServerCursor
+        return connection
+
+    def sqlalchemy_connection(self) -> psycopg.Connection[tuple[Any, ...]]:
         try:
             connection = psycopg.connect(**self._parameters, autocommit=True)  # pyright: ignore[reportArgumentType]
             connection.execute(f"SET lock_timeout = '{self._lock_timeout}s'".encode())
@@ -268,11 +274,9 @@ class PostgresDialect:
     def sqlalchemy_url(self) -> str:
         return "postgresql+psycopg://"
 
-    def sqlalchemy_connection(self) -> Any:
-        return self.connect()
-
     def respell(self, statement: str) -> str:
-        return statement.replace("?", "%s")
+        numbers = count(1)
+        return re.sub(r"\?", lambda _: f"${next(numbers)}", statement)
 
     def classify(self, error: Exception) -> DeltaSqlError | None:
         return classify(error, self.shown()) if isinstance(error, psycopg.Error) else None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from deltasql.ledger.memory.lifecycle import MemoryLifecycle
 from deltasql.ledger.memory.outbox import MemoryOutbox
 from deltasql.ledger.memory.reader import MemoryTxnLogReader
 from deltasql.ledger.memory.tables import Contents
 from deltasql.ledger.memory.writer import MemoryTxnLogWriter
 
-__all__ = ["MemoryLedger", "MemoryOutbox", "MemoryTxnLogReader", "MemoryTxnLogWriter"]
+__all__ = ["MemoryLedger", "MemoryLifecycle", "MemoryOutbox", "MemoryTxnLogReader", "MemoryTxnLogWriter"]
 
 
 def _system_clock() -> int:
@@ -29,3 +30,4 @@ class MemoryLedger:
         self.writer = MemoryTxnLogWriter(contents)
         self.reader = MemoryTxnLogReader(contents)
         self.outbox = MemoryOutbox(contents)
+        self.lifecycle = MemoryLifecycle(contents)

@@ -44,10 +44,11 @@ class MemoryOutbox:
             return lease
 
     def release(self, lease: Lease) -> None:
-        entry = TableEntry(table_id=lease.table_id, name="", location="")
-        with self._contents.change_table(entry) as changed:
-            if changed.lease == lease:
-                changed.leased_until = 0
+        with self._contents.change() as tables:
+            held = tables.get(lease.table_id)
+            # Of a table that was dropped meanwhile there is nothing to give back.
+            if held is not None and held.lease == lease:
+                tables[lease.table_id] = replace(held, leased_until=0)
 
     def mark_published(self, table: TableEntry, lease: Lease, versions: Sequence[int]) -> None:
         with self._contents.change_table(table) as changed:

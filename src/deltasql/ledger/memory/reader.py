@@ -54,6 +54,9 @@ class MemoryTxnLogReader:
                 return TableState(version=wanted, timestamp=commit.timestamp, protocol=protocol, metadata=metadata)
         raise no_version(table, f"version {wanted}", found.first, found.head)
 
+    def known_state(self, table: TableEntry) -> TableState:
+        return self.state(table)
+
     def version_at(self, table: TableEntry, timestamp: int) -> int:
         found = self._contents.table(table)
         versions = [commit.version for commit in found.commits if commit.timestamp <= timestamp]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from itertools import count
 from threading import Lock
 
 import msgspec
@@ -73,10 +74,12 @@ def _head(commit: RecordedCommit) -> TableHead:
 
 
 class Contents:
-    """What the three sides of one ledger share."""
+    """What the sides of one ledger share."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.clock = clock
+        # The number of a dropped table is never given to another.
+        self.numbers = count(1)
         self._lock = Lock()
         self._tables: dict[int, MemoryTable] = {}
 

@@ -33,7 +33,7 @@ class MemoryTxnLogWriter:
         prepared = prepare(drafts)
         try:
             with self._contents.change() as tables:
-                return _commit(tables, prepared, self._contents.clock())
+                return _commit(tables, prepared, self._contents)
         except LostRaceError as lost:
             return lost.conflict
 
@@ -50,7 +50,7 @@ class MemoryTxnLogWriter:
         history = record_history(commits, base)
         now = self._contents.clock()
         with self._contents.change() as tables:
-            table = _create(tables, name, location)
+            table = _create(tables, name, location, next(self._contents.numbers))
             for commit, size in history:
                 table.append(commit, size, now)
             published = table.head.version
@@ -58,24 +58,24 @@ class MemoryTxnLogWriter:
         return table.entry
 
 
-def _commit(tables: _Tables, prepared: Sequence[Prepared], now: int) -> tuple[Committed, ...]:
-    pairs = [(item, _stage(tables, item.draft)) for item in prepared]
+def _commit(tables: _Tables, prepared: Sequence[Prepared], contents: Contents) -> tuple[Committed, ...]:
+    pairs = [(item, _stage(tables, item.draft, contents)) for item in prepared]
     if earlier := replayed([_known(table, item.draft) for item, table in pairs]):
         return earlier
     for item, table in pairs:
         _check(item, table)
     # One instant for all tables of the transaction, strictly after everything that was committed to any of them.
-    timestamp = max(now, *(table.head.timestamp + 1 for _, table in pairs))
+    timestamp = max(contents.clock(), *(table.head.timestamp + 1 for _, table in pairs))
     txn_id = str(uuid.uuid4())
     group = {table.entry.name: table.head.version + 1 for _, table in pairs} if len(pairs) > 1 else None
     return tuple(_append(item, table, timestamp, txn_id, group) for item, table in pairs)
 
 
-def _stage(tables: _Tables, draft: CommitDraft) -> MemoryTable:
+def _stage(tables: _Tables, draft: CommitDraft, contents: Contents) -> MemoryTable:
     """The table to commit to, as a copy that may be changed."""
     found = next((table for table in tables.values() if table.entry.name == draft.table), None)
     if draft.create_at is not None and (found is None or _known(found, draft) is None):
-        return _create(tables, draft.table, draft.create_at)
+        return _create(tables, draft.table, draft.create_at, next(contents.numbers))
     if found is None:
         raise no_table(draft.table)
     tables[found.entry.table_id] = copied = found.copy()
@@ -101,14 +101,14 @@ def _replayed(name: str, commit: RecordedCommit) -> Committed:
     return Committed(table=name, version=commit.version, timestamp=commit.timestamp, group_id=group_id, replayed=True)
 
 
-def _create(tables: _Tables, name: str, location: str) -> MemoryTable:
+def _create(tables: _Tables, name: str, location: str, table_id: int) -> MemoryTable:
     for table in tables.values():
         if table.entry.name == name:
             raise table_exists(name)
     for table in tables.values():
         if table.entry.location == location:
             raise location_taken(location, table.entry.name)
-    entry = TableEntry(table_id=len(tables) + 1, name=name, location=location)
+    entry = TableEntry(table_id=table_id, name=name, location=location)
     tables[entry.table_id] = created = MemoryTable(entry)
     return created
 
