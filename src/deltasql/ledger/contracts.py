@@ -12,6 +12,7 @@ from deltasql.outcomes import Committed, Conflict
 from deltasql.protocol.actions import Action, DomainMetadata, Metadata, SetTransaction, TableProtocol
 from deltasql.protocol.conflicts import BLIND, IsolationLevel, Reads
 from deltasql.protocol.jsonlog import encode_commit
+from deltasql.protocol.predicate import Predicate
 
 # The end of life of what still lives: greater than any version.
 LIVE = 2**63 - 1
@@ -214,6 +215,15 @@ class TxnLogReader(Protocol):
 
     def files(self, table: TableEntry, version: int, *, batch_size: int = 20_000) -> Iterator[pa.Table]:
         """The active files as Arrow tables of `protocol.files.FILES`."""
+        ...
+
+    def plan(
+        self, table: TableEntry, version: int, predicate: Predicate, metadata: Metadata, *, batch_size: int = 20_000
+    ) -> Iterator[pa.Table]:
+        """The files that may hold rows for which the predicate is true: perhaps some too many, never one too few.
+
+        `metadata` is the table's at that version.
+        """
         ...
 
     def tombstones(

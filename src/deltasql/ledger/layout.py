@@ -20,7 +20,7 @@ from deltasql.protocol.skip_keys import Keys, file_keys, kind_of
 from deltasql.protocol.skipping import JsonObject, read_stats
 
 # How many columns of a table are indexed. More would cost every commit more than they save a plan.
-SLOTS = 3
+SLOTS = 2
 PROPERTY = "deltasql.skippingColumns"
 
 PLACE_COLUMNS = (

@@ -7,6 +7,7 @@ from pathlib import Path
 import sqlalchemy
 from alembic import command
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -23,9 +24,11 @@ def alembic_config() -> Config:
 
 
 def migrate(ledger: Ledger, revision: str = "head") -> str:
-    """Run what is missing in one transaction and return the schema version reached.
+    """Run what is missing and return the schema version reached.
 
-    Safe to call from many processes at once: the first one works, the others wait and find nothing to do.
+    An empty database becomes a ledger in one transaction; an older ledger gets one transaction a migration, and can be
+    migrated on where that was broken off. Safe to call from many processes at once: the first one works, the others
+    wait and find nothing to do.
     """
     return ledger.repeat(lambda: _migrate(ledger, revision))
 
@@ -35,6 +38,20 @@ def _migrate(ledger: Ledger, revision: str) -> str:
     found = schema_version(ledger) if ledger.dialect.exists() else None
     if found is not None and found > SCHEMA_VERSION:
         raise other_release(found)
+    scripts = ScriptDirectory.from_config(alembic_config())
+    steps = [revision]
+    if found is not None:
+        wanted = scripts.iterate_revisions(revision, found)
+        steps = [script.revision for script in wanted][::-1]
+    for step in steps:
+        _upgrade(ledger, step)
+    reached = schema_version(ledger)
+    if reached is None:
+        raise ConfigError("the migration left no schema version", hint="check that the database is writable")
+    return reached
+
+
+def _upgrade(ledger: Ledger, revision: str) -> None:
     # On the same kind of connection as everything else: it waits for a lock as long, and writes as safely.
     engine = sqlalchemy.create_engine(
         ledger.dialect.sqlalchemy_url(), creator=ledger.dialect.sqlalchemy_connection, poolclass=NullPool
@@ -57,10 +74,6 @@ def _migrate(ledger: Ledger, revision: str) -> str:
         raise (typed or LedgerError(f"migration failed: {error}", hint="nothing was changed")) from error
     finally:
         engine.dispose()
-    reached = schema_version(ledger)
-    if reached is None:
-        raise ConfigError("the migration left no schema version", hint="check that the database is writable")
-    return reached
 
 
 def _let_alembic_know_duckdb() -> None:

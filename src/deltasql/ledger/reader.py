@@ -15,6 +15,7 @@ from deltasql.ledger.arrow import files_table, tombstones_table
 from deltasql.ledger.contracts import LIVE, HistoryEntry, RecordedCommit, TableEntry, TableHead, TableState
 from deltasql.ledger.dialects import Session
 from deltasql.ledger.engine import Ledger
+from deltasql.ledger.planning import Planner, rows_of
 from deltasql.ledger.records import check_text
 from deltasql.ledger.refusals import no_table, no_version
 from deltasql.ledger.registry import list_tables, require_table
@@ -29,7 +30,9 @@ from deltasql.ledger.rows import (
     ActionTable,
     load_map,
 )
-from deltasql.protocol.actions import Action, CommitInfo, DomainMetadata, SetTransaction
+from deltasql.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, SetTransaction
+from deltasql.protocol.predicate import Predicate
+from deltasql.protocol.schema import parse_schema
 
 # How many metadata and protocols are kept.
 _MAX_KNOWN = 1_024
@@ -54,6 +57,7 @@ class SqlTxnLogReader:
         # Metadata and protocols by the commit they came with: a table that is opened again is mostly as it was.
         self._known: OrderedDict[tuple[object, ...], Any] = OrderedDict()
         self._seen: dict[int, TableState] = {}
+        self._planner = Planner()
 
     def tables(self) -> list[TableEntry]:
         with self._ledger.look() as session:
@@ -137,6 +141,15 @@ class SqlTxnLogReader:
         statement = sql.select_alive(ADD, _FILE_COLUMNS)
         with self._ledger.read() as session:
             for rows in session.batches(statement, (table.table_id, version, version), batch_size):
+                yield files_table(rows)
+
+    def plan(
+        self, table: TableEntry, version: int, predicate: Predicate, metadata: Metadata, *, batch_size: int = 20_000
+    ) -> Iterator[pa.Table]:
+        schema = parse_schema(metadata.schema_string)
+        with self._ledger.read() as session:
+            queries = self._planner.plan(session, table, version, predicate, schema, metadata, _FILE_COLUMNS)
+            for rows in rows_of(session, queries, batch_size):
                 yield files_table(rows)
 
     def count(self, table: TableEntry, version: int, *, newer_than: int) -> tuple[int, int]:

@@ -40,6 +40,22 @@ def count_alive(table: ActionTable, *, where: str = "") -> str:
     return f"SELECT COUNT(*) FROM {table.name} WHERE table_id = ? AND {table.end} > ? AND version <= ?{where}"
 
 
+def select_live_files(columns: str, where: str, hint: str = "") -> str:
+    """The files that count now and were there at a version."""
+    return (
+        f"SELECT {columns} FROM dl_add_files{hint} "
+        f"WHERE table_id = ? AND removed_version = {LIVE} AND version <= ?{where}"
+    )
+
+
+def select_files_removed_since(columns: str, where: str) -> str:
+    """The files that counted at a version and do not count any more."""
+    return (
+        f"SELECT {columns} FROM dl_add_files "
+        f"WHERE table_id = ? AND removed_version > ? AND removed_version < {LIVE} AND version <= ?{where}"
+    )
+
+
 def select_latest(table: ActionTable) -> str:
     """The newest row not after a version: one step down an index."""
     return (

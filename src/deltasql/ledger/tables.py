@@ -62,11 +62,11 @@ _KEY_PARTS = (("width", Integer), ("low", BigInteger), ("high", BigInteger))
 
 
 def _place_index(database: Database, slot: int) -> Index | None:
-    """Live files by partition and one indexed column. The first also serves those who ask for partitions alone."""
+    """Live files by partition and one indexed column; a file that dies leaves it by itself."""
     if database == "duckdb":
         return None
     columns = ("table_id", "partition_id", f"k{slot}_width", f"k{slot}_high", f"k{slot}_low")
-    live = text(f"removed_version = {LIVE}" + ("" if slot == 1 else f" AND k{slot}_width IS NOT NULL"))
+    live = text(f"removed_version = {LIVE}")
     return Index(f"dl_add_files_k{slot}", *columns, sqlite_where=live, postgresql_where=live)
 
 
@@ -169,8 +169,8 @@ def define(database: Database) -> MetaData:
         _file_key(database),
         # Where a file lies: its partition, and for each indexed column the width, low and high end of its range.
         Column("partition_id", Integer),
-        *(Column(f"k{n}_{part}", kind) for n in (1, 2, 3) for part, kind in _KEY_PARTS),
-        *(_place_index(database, n) for n in (1, 2, 3)),
+        *(Column(f"k{n}_{part}", kind) for n in (1, 2) for part, kind in _KEY_PARTS),
+        *(_place_index(database, n) for n in (1, 2)),
         index("dl_add_files_life", "table_id", "removed_version", "version"),
         index("dl_add_files_key", "table_id", "file_key"),
     )

@@ -161,8 +161,7 @@ def draft_widen_column(
     kind = named_type(wider) if isinstance(wider, str) else wider
     schema = widen_column(snapshot.structure, path, kind)
     refuse_dependents(entry, snapshot, path, "widened")
-    preview = supports(snapshot.protocol, "typeWidening-preview")
-    recorded = record_type_changes(snapshot.structure, schema, snapshot.version + 1 if preview else None)
+    recorded = _recorded(snapshot, schema)
     field = StructField(path[-1], kind, nullable=True)
     if is_field(snapshot.structure, path):
         field = msgspec.structs.replace(field_at(snapshot.structure, path), type=kind)
@@ -172,9 +171,7 @@ def draft_widen_column(
             )
     parameters = {"column": dump_json(_described(path[:-1], field)).decode()}
     metadata = _described_by(entry, snapshot, base, recorded)
-    return _draft(
-        entry, snapshot, metadata, "CHANGE COLUMN", parameters, "typeWidening-preview" if preview else "typeWidening"
-    )
+    return _draft(entry, snapshot, metadata, "CHANGE COLUMN", parameters, _widening_feature(snapshot))
 
 
 def draft_change_column(
@@ -224,6 +221,7 @@ def draft_enable_feature(entry: TableEntry, snapshot: Snapshot, feature: str) ->
         metadata = metadata if is_mapped(metadata.configuration) else switch_on(metadata)
     elif feature == "typeWidening":
         metadata = _configured(metadata, properties)
+        feature = _widening_feature(snapshot)
     draft = _draft(
         entry, snapshot, metadata, "SET TBLPROPERTIES", {"properties": dump_json(properties).decode()}, feature
     )
@@ -237,9 +235,7 @@ def evolved(entry: TableEntry, snapshot: Snapshot, data: pa.Schema) -> Metadata:
     schema = evolve(snapshot.structure, data, widening=widening)
     if schema == snapshot.structure:
         return snapshot.metadata
-    preview = supports(snapshot.protocol, "typeWidening-preview")
-    recorded = record_type_changes(snapshot.structure, schema, snapshot.version + 1 if preview else None)
-    return _described_by(entry, snapshot, snapshot.metadata, recorded)
+    return _described_by(entry, snapshot, snapshot.metadata, _recorded(snapshot, schema))
 
 
 # -- what all of them need --------------------------------------------------------------------------------------------
@@ -300,6 +296,16 @@ def _mapped(entry: TableEntry, snapshot: Snapshot, what: str, column_mapping: bo
         hint="repeat with column_mapping=True; from then on readers must know column mapping",
         field="column_mapping",
     )
+
+
+def _widening_feature(snapshot: Snapshot) -> str:
+    """A table that has the preview keeps to it: readers that know only that would be shut out."""
+    return "typeWidening-preview" if supports(snapshot.protocol, "typeWidening-preview") else "typeWidening"
+
+
+def _recorded(snapshot: Snapshot, schema: StructType) -> StructType:
+    preview = _widening_feature(snapshot) == "typeWidening-preview"
+    return record_type_changes(snapshot.structure, schema, snapshot.version + 1 if preview else None)
 
 
 def _configured(metadata: Metadata, properties: Mapping[str, str]) -> Metadata:

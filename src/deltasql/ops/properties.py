@@ -31,8 +31,8 @@ from deltasql.protocol.skipping import matches_all
 _FEATURES = {APPEND_ONLY: "appendOnly", IN_COMMIT_TIMESTAMPS: "inCommitTimestamp"}
 # What deltasql does not write, and therefore lets nobody begin; to end it is always safe.
 _ENDED = frozenset({"delta.enableChangeDataFeed", "delta.enableDeletionVectors"})
-# Delta takes these for something else than properties.
-_RESERVED = frozenset({"comment", "location", "provider"})
+# Spark takes these for something else than properties, and refuses to set them.
+_RESERVED = frozenset({"collation", "comment", "external", "is_managed_location", "location", "owner", "provider"})
 _ENABLED_VERSION = "delta.inCommitTimestampEnablementVersion"
 _ENABLED_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 _NAME = re.compile(r"[^\W\d]\w{0,254}")
@@ -169,7 +169,7 @@ def _refuse_reserved(name: object) -> None:
         )
     if name in _RESERVED:
         raise InvalidInputError(
-            f"{name!r} is no property to Delta", hint="use another name", field=f"properties.{name}"
+            f"{name!r} is no property to Spark", hint="use another name", field=f"properties.{name}"
         )
 
 

@@ -65,10 +65,17 @@ class Snapshot:
             return pa.concat_tables([FILES.empty_table(), *self._services.reader.files(self._entry, self.version)])
         chosen: list[pa.Table] = [FILES.empty_table()]
         predicate = parse(filter, self.structure)
-        for batch in self._services.reader.files(self._entry, self.version):
+        for batch in self._services.reader.plan(self._entry, self.version, predicate, self.metadata):
             keep = [self.may_match(predicate, add) for add in adds_from(batch)]
             chosen.append(batch.filter(pa.array(keep, pa.bool_())))
         return pa.concat_tables(chosen)
+
+    def planned(self, predicate: Predicate) -> Iterator[AddFile]:
+        """The files that may hold a row for which the predicate is true, one by one."""
+        for batch in self._services.reader.plan(self._entry, self.version, predicate, self.metadata):
+            for add in adds_from(batch):
+                if self.may_match(predicate, add):
+                    yield add
 
     def adds(self) -> Iterator[AddFile]:
         """The active files one by one."""
@@ -89,12 +96,11 @@ class Snapshot:
         check_readable(self._entry.name, self.protocol, self.metadata)
         parts: list[pa.Table] = [self.schema.empty_table()]
         predicate = None if filter is None else parse(filter, self.structure)
-        for add in self.adds():
-            if predicate is None:
-                parts.append(self.rows(add))
-            elif self.may_match(predicate, add):
-                rows = self.rows(add)
-                parts.append(rows.filter(evaluate(predicate, rows)))
+        if predicate is None:
+            parts += [self.rows(add) for add in self.adds()]
+        else:
+            found = (self.rows(add) for add in self.planned(predicate))
+            parts += [rows.filter(evaluate(predicate, rows)) for rows in found]
         return pa.concat_tables(parts)
 
 

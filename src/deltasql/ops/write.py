@@ -22,7 +22,7 @@ from deltasql.protocol.jsonlog import dump_json
 from deltasql.protocol.predicate import Predicate, parse, to_sql
 from deltasql.protocol.properties import append_only
 from deltasql.protocol.rows import evaluate
-from deltasql.protocol.skipping import matches_all, may_match
+from deltasql.protocol.skipping import matches_all
 
 
 class _Deletion(msgspec.Struct):
@@ -141,10 +141,8 @@ def _delete_rows(services: Services, entry: TableEntry, snapshot: Snapshot, pred
     now = _now()
     result = _Deletion([], [], Reads(), 0, 0)
     looked_at: set[tuple[str, str]] = set()
-    for add in snapshot.adds():
+    for add in snapshot.planned(predicate):
         facts = snapshot.facts(add)
-        if not may_match(predicate, facts):
-            continue
         looked_at.add((add.path, add.dv_id))
         if matches_all(predicate, facts):
             result.removes.append(_remove(add, now))

@@ -135,17 +135,20 @@ def supports(protocol: TableProtocol, name: str) -> bool:
 
 
 def with_features(protocol: TableProtocol, *names: str) -> TableProtocol:
-    """The protocol with these features too, and what it had: in the weakest form that says so, as Delta Spark does.
+    """The protocol with these features too, and all it had.
 
-    Versions alone where they imply exactly these features; else they are named. A reader version below 3 stays one.
+    As in Delta Spark the versions alone say so where they imply exactly these features; else these are named. Unlike
+    there, one that is new to readers is always named to them: under reader version 2 some, delta-rs's dataset among
+    them, go on without a look at column mapping and find renamed columns to be null.
     """
     if all(supports(protocol, name) for name in names):
         return protocol
     had = _listed(protocol)
     wanted = [*had, *sorted(set(names).difference(had))]
-    for_readers = [name for name in wanted if name in reader_features(protocol) or _for_readers(name)]
-    reader = max([1, *(_reader_version(name) for name in for_readers)])
-    if all(name in FEATURES and FEATURES[name].legacy_writer for name in wanted):
+    known = reader_features(protocol)
+    for_readers = [name for name in wanted if name in known or (name in FEATURES and FEATURES[name].reader)]
+    reader = protocol.min_reader_version if known.issuperset(for_readers) else FEATURE_READER
+    if reader < FEATURE_READER and all(name in FEATURES and FEATURES[name].legacy_writer for name in wanted):
         writer = max(FEATURES[name].legacy_writer or 1 for name in wanted)
         older = TableProtocol(min_reader_version=reader, min_writer_version=writer)
         if set(_listed(older)) == set(wanted):
@@ -164,14 +167,6 @@ def _listed(protocol: TableProtocol) -> list[str]:
         return list(protocol.writer_features)
     # Versions promise a feature for readers only where both of them do.
     return sorted(name for name in writer_features(protocol) if supports(protocol, name))
-
-
-def _for_readers(name: str) -> bool:
-    return name in FEATURES and FEATURES[name].reader
-
-
-def _reader_version(name: str) -> int:
-    return (FEATURES[name].legacy_reader if name in FEATURES else None) or FEATURE_READER
 
 
 def check_alterable(table: str, protocol: TableProtocol, metadata: Metadata) -> None:

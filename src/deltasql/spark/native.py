@@ -34,7 +34,7 @@ def to_dataframe(spark: SparkSession, entry: TableEntry, snapshot: Snapshot, fil
     if filter is None:
         return _rows(spark, entry, snapshot, list(snapshot.adds()))
     predicate = parse(filter, snapshot.structure)
-    chosen = [add for add in snapshot.adds() if snapshot.may_match(predicate, add)]
+    chosen = list(snapshot.planned(predicate))
     # Spelled anew, so that a time without a zone means UTC here too, whatever the session's zone.
     return _rows(spark, entry, snapshot, chosen).filter(to_sql(predicate))
 
@@ -100,8 +100,12 @@ def _in_files(snapshot: Snapshot, partitioned: Sequence[str]) -> Any:
     """The schema under which Spark finds a mapped table's columns in its files: by their names there, or their ids."""
     from pyspark.sql.types import StructType
 
+    by_id = mapping_mode(snapshot.metadata.configuration) == "id"
+
     def named(field: Field) -> Field:
-        return Field(physical_name(field), field.type, field.nullable, {"parquet.field.id": field_id(field)})
+        # Where a schema has ids, Spark refuses files that have none; mapped by name, older files have none.
+        mark = {"parquet.field.id": field_id(field)} if by_id else {}
+        return Field(physical_name(field), field.type, field.nullable, mark)
 
     kept = Struct(tuple(field for field in snapshot.structure.fields if field.name not in partitioned))
     return StructType.fromJson(json.loads(schema_string(map_fields(kept, named))))

@@ -32,8 +32,8 @@ from deltasql.protocol.actions import AddFile, Metadata
 from deltasql.protocol.arrow import conform
 from deltasql.protocol.features import check_readable, check_writable
 from deltasql.protocol.predicate import Predicate, parse
+from deltasql.protocol.predicate_tree import all_of
 from deltasql.protocol.schema import parse_schema
-from deltasql.protocol.skipping import may_match
 from deltasql.spark.filters import to_predicate
 from deltasql.spark.options import SourceOptions, parse_options
 from deltasql.spark.reach import require_reach
@@ -103,10 +103,7 @@ class TableReader(DataSourceReader):
         if not self._predicates:
             yield from snapshot.adds()
             return
-        for add in snapshot.adds():
-            facts = snapshot.facts(add)
-            if all(may_match(predicate, facts) for predicate in self._predicates):
-                yield add
+        yield from snapshot.planned(all_of(self._predicates))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, FilePartition)

@@ -196,12 +196,8 @@ def fill(session: Session) -> None:
 
 
 @pytest.fixture
-def used(kind: str, empty_url: str, request: pytest.FixtureRequest) -> Iterator[Ledger]:
+def used(empty_url: str) -> Iterator[Ledger]:
     """A ledger of the first release, in use."""
-    if kind == "duckdb":
-        request.applymarker(
-            pytest.mark.xfail(reason="0002 sets NOT NULL after it has filled the column, which DuckDB does not do")
-        )
     ledger = Ledger(empty_url)
     migrate(ledger, "0001")
     with ledger.write() as session:
@@ -239,7 +235,6 @@ def test_a_table_that_tracks_rows_gets_its_mark(used: Ledger) -> None:
     assert dict(marks) == {"plain": None, "tracking": 41, "fresh": NO_ROW_IDS, "dropped": None, "alike": None}
 
 
-@pytest.mark.xfail(reason="0002 does not ask whether the domain was removed")
 def test_a_mark_that_was_taken_back_is_none(used: Ledger) -> None:
     with used.write() as session:
         number = put_table(session, "taken back", 1)
@@ -265,9 +260,7 @@ def test_nothing_else_is_touched(used: Ledger) -> None:
     }
 
 
-def test_nobody_is_said_to_have_made_the_old_commits(kind: str, used: Ledger, request: pytest.FixtureRequest) -> None:
-    if kind == "postgresql":
-        request.applymarker(pytest.mark.xfail(reason="0002 adds db_user with its default, which fills the old rows"))
+def test_nobody_is_said_to_have_made_the_old_commits(used: Ledger) -> None:
     migrate(used, "0002")
     with used.read() as session:
         makers = set(session.rows("SELECT committed_by, db_user FROM dl_table_versions"))

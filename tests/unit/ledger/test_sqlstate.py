@@ -395,6 +395,6 @@ def test_a_database_that_cannot_spell_everything_is_told(server: PostgresServer)
 
 def test_misuse_of_the_driver_is_an_error_of_the_ledger(ledger: Ledger) -> None:
     with pytest.raises(LedgerError) as caught, ledger.write() as session:
-        session.row("SELECT ?", (1, 2))
+        session.row("SELECT ?", (object(),))
     assert type(caught.value) is LedgerError
     assert code(caught.value) == ""

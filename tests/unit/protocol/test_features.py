@@ -154,6 +154,10 @@ def test_mapped_and_widened_columns_are_read_written_and_altered(protocol: Table
     check_alterable("t", protocol, described)
 
 
+def older(reader: int, writer: int) -> TableProtocol:
+    return TableProtocol(min_reader_version=reader, min_writer_version=writer)
+
+
 def test_columns_are_not_changed_under_features_that_may_ask_for_more() -> None:
     check_alterable("t", features("rowTracking", "clustering", "domainMetadata"), metadata())
     for protocol in (
@@ -165,10 +169,6 @@ def test_columns_are_not_changed_under_features_that_may_ask_for_more() -> None:
             check_alterable("t", protocol, metadata())
 
 
-def older(reader: int, writer: int) -> TableProtocol:
-    return TableProtocol(min_reader_version=reader, min_writer_version=writer)
-
-
 def named(reader: int, *names: str, readers: tuple[str, ...] | None = None) -> TableProtocol:
     return TableProtocol(
         min_reader_version=reader, min_writer_version=7, reader_features=readers, writer_features=names
@@ -178,12 +178,21 @@ def named(reader: int, *names: str, readers: tuple[str, ...] | None = None) -> T
 @pytest.mark.parametrize(
     ("before", "feature", "after"),
     [
-        # What Delta Spark 4 writes for the first; the others follow from the same rule.
-        (older(1, 2), "columnMapping", named(2, "appendOnly", "invariants", "columnMapping")),
-        (older(1, 4), "columnMapping", older(2, 5)),
-        (older(1, 6), "columnMapping", older(2, 6)),
+        (
+            older(1, 2),
+            "columnMapping",
+            named(3, "appendOnly", "invariants", "columnMapping", readers=("columnMapping",)),
+        ),
         (older(2, 5), "columnMapping", older(2, 5)),
-        (features("inCommitTimestamp"), "columnMapping", named(2, "inCommitTimestamp", "columnMapping")),
+        (older(2, 5), "identityColumns", older(2, 6)),
+        (older(1, 2), "checkConstraints", older(1, 3)),
+        (older(1, 2), "generatedColumns", named(1, "appendOnly", "invariants", "generatedColumns")),
+        (named(2, "columnMapping"), "domainMetadata", named(2, "columnMapping", "domainMetadata")),
+        (
+            features("inCommitTimestamp"),
+            "columnMapping",
+            named(3, "inCommitTimestamp", "columnMapping", readers=("columnMapping",)),
+        ),
         (
             older(1, 2),
             "typeWidening",
@@ -202,8 +211,6 @@ def named(reader: int, *names: str, readers: tuple[str, ...] | None = None) -> T
         (features("rowTracking"), "domainMetadata", named(1, "rowTracking", "domainMetadata")),
     ],
 )
-def test_a_feature_joins_in_the_weakest_form_and_the_others_stay(
-    before: TableProtocol, feature: str, after: TableProtocol
-) -> None:
+def test_a_feature_joins_and_the_others_stay(before: TableProtocol, feature: str, after: TableProtocol) -> None:
     assert with_features(before, feature) == after
     assert with_features(after, feature) == after

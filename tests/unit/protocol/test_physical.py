@@ -120,7 +120,7 @@ def test_by_id_names_do_not_count() -> None:
         (pa.int64(), 2**63 - 1, pa.decimal128(20, 0), Decimal(2**63 - 1)),
         (pa.float32(), 0.5, pa.float64(), 0.5),
         (pa.decimal128(4, 2), Decimal("12.34"), pa.decimal128(10, 4), Decimal("12.3400")),
-        (pa.date32(), date(1500, 2, 28), pa.timestamp("us"), datetime(1500, 2, 28)),
+        (pa.date32(), date(1500, 2, 28), pa.timestamp("us"), datetime.fromisoformat("1500-02-28")),
     ],
 )
 def test_narrower_values_of_older_files_become_wide_even_inside(

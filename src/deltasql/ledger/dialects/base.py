@@ -161,6 +161,8 @@ class Dialect(Protocol):
     lock_head: str
     # The database's own clock, in milliseconds since the epoch.
     clock: str
+    # The members of a list of whole numbers that is given as one value, as a subquery or an array.
+    members: str
     # A row where a table of the given name exists.
     find_table: str
     # How many connections a process may have open, and how many seconds a caller waits for one; None: no limit.
@@ -195,6 +197,14 @@ class Dialect(Protocol):
 
     def sqlalchemy_connection(self) -> Any:
         """A connection for migrations, as SQLAlchemy wants it."""
+        ...
+
+    def index_hint(self, name: str) -> str:
+        """After the name of a table: by which index it shall be searched, where the database must be told."""
+        ...
+
+    def list_of(self, numbers: Sequence[int]) -> Any:
+        """A list as the one value that `members` takes."""
         ...
 
     def respell(self, statement: str) -> str:

@@ -143,6 +143,7 @@ class DuckdbDialect:
     lock_row = ""
     lock_head = ""
     clock = "epoch_ms(current_timestamp)"
+    members = "IN (SELECT unnest(CAST(? AS INTEGER[])))"
     find_table = "SELECT 1 FROM duckdb_tables() WHERE table_name = ?"
     pool_size: int | None = None
     pool_timeout = LOCK_TIMEOUT_SECONDS
@@ -185,6 +186,13 @@ class DuckdbDialect:
         from duckdb_engine import ConnectionWrapper
 
         return ConnectionWrapper(self.connect())
+
+    def index_hint(self, name: str) -> str:
+        del name
+        return ""
+
+    def list_of(self, numbers: Sequence[int]) -> Any:
+        return list(numbers)
 
     def respell(self, statement: str) -> str:
         return statement

@@ -205,6 +205,7 @@ class PostgresDialect:
     lock_row = " FOR UPDATE"
     lock_head = " FOR UPDATE OF h"
     clock = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
+    members = "= ANY(?::integer[])"
     find_table = "SELECT 1 FROM pg_tables WHERE schemaname = ANY(current_schemas(false)) AND tablename = ?"
     keeps_connections = True
 
@@ -273,6 +274,13 @@ class PostgresDialect:
 
     def sqlalchemy_url(self) -> str:
         return "postgresql+psycopg://"
+
+    def index_hint(self, name: str) -> str:
+        del name
+        return ""
+
+    def list_of(self, numbers: Sequence[int]) -> Any:
+        return list(numbers)
 
     def respell(self, statement: str) -> str:
         numbers = count(1)

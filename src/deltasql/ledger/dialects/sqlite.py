@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -31,6 +32,7 @@ class SqliteDialect:
     lock_row = ""
     lock_head = ""
     clock = "CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)"
+    members = "IN (SELECT value FROM json_each(?))"
     find_table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
 
     pool_size: int | None = None
@@ -78,6 +80,13 @@ class SqliteDialect:
 
     def sqlalchemy_connection(self) -> Any:
         return self.connect()
+
+    def index_hint(self, name: str) -> str:
+        # Without statistics of the data it would take the first index that fits.
+        return f" INDEXED BY {name}"
+
+    def list_of(self, numbers: Sequence[int]) -> Any:
+        return f"[{','.join(map(str, numbers))}]"
 
     def respell(self, statement: str) -> str:
         return statement

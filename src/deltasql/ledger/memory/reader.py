@@ -17,10 +17,12 @@ from deltasql.protocol.actions import (
     CommitInfo,
     DeletionVector,
     DomainMetadata,
+    Metadata,
     RemoveFile,
     SetTransaction,
 )
 from deltasql.protocol.files import DELETION_VECTOR, FILES, TOMBSTONES
+from deltasql.protocol.predicate import Predicate
 
 
 class MemoryTxnLogReader:
@@ -77,6 +79,13 @@ class MemoryTxnLogReader:
         self, table: TableEntry, version: int, *, newer_than: int, batch_size: int = 20_000
     ) -> Iterator[pa.Table]:
         return _batches(self._tombstones(table, version, newer_than), TOMBSTONES, batch_size)
+
+    def plan(
+        self, table: TableEntry, version: int, predicate: Predicate, metadata: Metadata, *, batch_size: int = 20_000
+    ) -> Iterator[pa.Table]:
+        # It has no index: any file may match.
+        del predicate, metadata
+        return self.files(table, version, batch_size=batch_size)
 
     def count(self, table: TableEntry, version: int, *, newer_than: int) -> tuple[int, int]:
         files = self._contents.table(table).at(version).files

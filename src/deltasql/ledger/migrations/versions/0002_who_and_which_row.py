@@ -20,7 +20,10 @@ def upgrade() -> None:
     db_user = sa.text("SESSION_USER") if database == "postgresql" else None
     op.add_column("dl_table_heads", sa.Column("row_id_high_water", sa.BigInteger()))
     op.add_column("dl_table_versions", sa.Column("committed_by", sa.Text()))
-    op.add_column("dl_table_versions", sa.Column("db_user", sa.Text(), server_default=db_user))
+    # Without the default at first, which would name whoever migrates as the author of all that is there.
+    op.add_column("dl_table_versions", sa.Column("db_user", sa.Text()))
+    if db_user is not None:
+        op.alter_column("dl_table_versions", "db_user", server_default=db_user)
     for name in _FILES:
         _add_file_key(name, database)
     op.create_table(
@@ -42,10 +45,11 @@ def upgrade() -> None:
 
 def _add_file_key(name: str, database: str) -> None:
     if database == "duckdb":
-        # It adds no column with a constraint, but takes the constraint afterwards.
-        op.add_column(name, sa.Column("file_key", sa.BigInteger()))
-        _fill_file_keys(name)
+        # It adds no column with a constraint, but takes the constraint afterwards, as long as no row was changed.
+        op.add_column(name, sa.Column("file_key", sa.BigInteger(), server_default=sa.text("0")))
+        op.execute(f"ALTER TABLE {name} ALTER COLUMN file_key DROP DEFAULT")
         op.execute(f"ALTER TABLE {name} ALTER COLUMN file_key SET NOT NULL")
+        _fill_file_keys(name)
         return
     op.add_column(name, sa.Column("file_key", sa.BigInteger(), nullable=False, server_default=sa.text("0")))
     _fill_file_keys(name)
@@ -67,7 +71,7 @@ def _note_row_ids() -> None:
     run = op.get_bind().execute
     tracking = run(
         sa.text(
-            "SELECT h.table_id, d.configuration FROM dl_table_heads h "
+            "SELECT h.table_id, CASE WHEN d.removed THEN NULL ELSE d.configuration END FROM dl_table_heads h "
             "JOIN dl_protocol_updates p ON p.table_id = h.table_id AND p.version = h.protocol_version "
             "LEFT JOIN dl_domain_metadata d ON d.table_id = h.table_id AND d.domain = :domain "
             f"AND d.superseded_version = {LIVE} WHERE p.writer_features LIKE :feature"

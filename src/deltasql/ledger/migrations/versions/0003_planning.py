@@ -21,7 +21,7 @@ def upgrade() -> None:
     database = op.get_context().dialect.name
     _add_layout_version(database)
     op.add_column("dl_add_files", sa.Column("partition_id", sa.Integer()))
-    for slot in (1, 2, 3):
+    for slot in (1, 2):
         for part, kind in _KEY_PARTS:
             op.add_column("dl_add_files", sa.Column(f"k{slot}_{part}", kind()))
     op.create_table(
@@ -44,21 +44,22 @@ def upgrade() -> None:
     _place_files()
     if database != "duckdb":
         op.create_index("dl_partitions_values", "dl_partitions", ["table_id", "values_key"])
-        for slot in (1, 2, 3):
-            live = sa.text(f"removed_version = {LIVE}" + ("" if slot == 1 else f" AND k{slot}_width IS NOT NULL"))
+        for slot in (1, 2):
+            live = sa.text(f"removed_version = {LIVE}")
             columns = ["table_id", "partition_id", f"k{slot}_width", f"k{slot}_high", f"k{slot}_low"]
             op.create_index(f"dl_add_files_k{slot}", "dl_add_files", columns, sqlite_where=live, postgresql_where=live)
 
 
 def _add_layout_version(database: str) -> None:
     if database == "duckdb":
-        op.add_column("dl_table_heads", sa.Column("layout_version", sa.BigInteger()))
+        # Constrained first and filled by a default: it cannot constrain a table that was updated meanwhile.
+        op.execute("ALTER TABLE dl_table_heads ADD COLUMN layout_version BIGINT DEFAULT -1")
+        op.execute("ALTER TABLE dl_table_heads ALTER COLUMN layout_version SET NOT NULL")
+        op.execute("ALTER TABLE dl_table_heads ALTER COLUMN layout_version DROP DEFAULT")
     else:
         column = sa.Column("layout_version", sa.BigInteger(), nullable=False, server_default=sa.text("-1"))
         op.add_column("dl_table_heads", column)
     op.execute("UPDATE dl_table_heads SET layout_version = metadata_version")
-    if database == "duckdb":
-        op.execute("ALTER TABLE dl_table_heads ALTER COLUMN layout_version SET NOT NULL")
 
 
 def _rows(statement: str, **values: Any) -> list[Any]:
