@@ -26,7 +26,13 @@ from history import Kind, Operation, Outcome, files_of
 from ledger_samples import add, remove
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["deltasql.client", "deltasql.cli.main", "duckdb", "psycopg", "pyarrow.parquet"])
+_context.set_forkserver_preload(
+    [
+        *("deltasql.client", "deltasql.cli.main", "pyarrow.parquet", "pytest"),
+        *(f"deltasql.ledger.dialects.{name}" for name in ("duckdb", "postgresql", "sqlite")),
+    ]
+)
+
 
 SCHEMA = pa.schema([("p", pa.int64()), ("id", pa.int64()), ("tag", pa.string())])
 PARTITIONS = range(3)

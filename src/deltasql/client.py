@@ -256,8 +256,9 @@ class Table:
         meanwhile are no conflict.
         """
         terms = Terms(isolation=isolation, token=token, txn=txn)
-        if read_version is None and is_append(actions):
-            # What was seen last will do, as long as the table is still described in the same way.
+        if read_version is None and txn is None and is_append(actions):
+            # What was seen last will do, as long as the table is still described in the same way. An application's
+            # count would meet its own earlier one there.
             known = Snapshot(self._services, self._entry, self._services.reader.known_state(self._entry))
             try:
                 return self._commit(draft_commit(self._entry, known, actions, operation, None), terms)

@@ -177,12 +177,13 @@ def test_a_transaction_that_is_killed_anywhere_stands_whole_or_not_at_all(
             there = {entry.name for entry in SqlTxnLogReader(ledger).tables()}
             chosen = there & {"a", "b", *(one.table for one in drafts)}
             outcomes.append(stands({table: check_table(ledger, table) for table in chosen}, drafts))
+            # The next one finds nothing in its way.
+            again = [] if "a-old" in live(ledger) else [add("a-old")]
+            following = [draft("a", add(f"next{number}"), *again), draft("b", add(f"next{number}"))]
+            assert isinstance(writer.commit(following), tuple)
         if process.exitcode == 0:
             break
         assert process.exitcode == -signal.SIGKILL
-        # The next one finds nothing in its way.
-        again = [draft("a", add(f"next{number}"), *([] if "a-old" in live(ledger) else [add("a-old")]))]
-        assert isinstance(writer.commit([*again, draft("b", add(f"next{number}"))]), tuple)
     ledger.close()
     # One that came to its end stands; one that was killed before its first statement does not.
     assert (outcomes[0], outcomes[-1]) == (False, True)

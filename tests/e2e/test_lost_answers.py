@@ -208,20 +208,23 @@ def test_a_creation_that_cannot_know_is_found_out(url: str, proxy: PostgresProxy
 
 
 @pytest.mark.usefixtures("impatient")
-def test_who_was_cut_before_the_commit_knows_that_nothing_stands(lake: Lake, proxy: PostgresProxy) -> None:
-    table = lake.table("a")
+def test_who_was_cut_between_two_statements_knows_that_nothing_stands(lake: Lake, proxy: PostgresProxy) -> None:
+    transaction = lake.transaction()
+    for name in ("a", "b"):
+        transaction.table(name).commit([add("lost")])
 
     def cut() -> None:
         proxy.refuse(True)
         proxy.cut_all()
 
-    with arm("after_head_moved", cut), pytest.raises(LedgerUnavailableError) as caught:
-        table.commit([add("lost")])
+    # After the statements of the first table, before those of the second.
+    with arm("after_head_moved", cut), pytest.raises(LedgerUnavailableError) as caught, transaction:
+        pass
     assert not isinstance(caught.value, CommitUnknownError)
     assert caught.value.retry
     proxy.refuse(False)
-    assert contents(lake, "a") == []
-    assert table.commit([add("lost")]).version == 1
+    assert contents(lake, "a") == contents(lake, "b") == []
+    assert lake.table("a").commit([add("next")]).version == 1
 
 
 # ---------------------------------------------------------------- an application's own count
@@ -265,27 +268,33 @@ def test_sessions_that_are_ended_again_and_again_lose_nothing(url: str, postgres
     writer = SqlTxnLogWriter(ledger)
     writer.commit([creation("t")])
     told: dict[str, Committed] = {}
-    begin, acknowledged = threading.Semaphore(0), threading.Semaphore(0)
+    begin, through = threading.Semaphore(0), threading.Semaphore(0)
 
     def work(thread: int) -> None:
         for n in range(rounds * 5 // 4):  # without remainder: as many commits as there are permits
             begin.acquire()
-            outcome = writer.commit([draft("t", add(f"{thread}-{n}"))])
-            assert isinstance(outcome, tuple)
-            told[f"{thread}-{n}"] = outcome[0]
-            acknowledged.release()
+            try:
+                outcome = writer.commit([draft("t", add(f"{thread}-{n}"))])
+                assert isinstance(outcome, tuple)
+                told[f"{thread}-{n}"] = outcome[0]
+            finally:
+                through.release()
 
     ended, chance = 0, random.Random(3)
     with ThreadPoolExecutor(4) as pool, postgres.admin() as admin:
         working = [pool.submit(work, thread) for thread in range(4)]
-        for _ in range(rounds):
-            begin.release(5)
-            # Some of the five are through by then, the others anywhere between their first statement and their last.
-            before = chance.randrange(5)
-            for place in range(5):
-                if place == before:
-                    ended += end_sessions(admin, url)
-                assert acknowledged.acquire(timeout=60)
+        try:
+            for _ in range(rounds):
+                begin.release(5)
+                # Some of the five are through by then, the others between their first statement and their last.
+                before = chance.randrange(5)
+                for place in range(5):
+                    if place == before:
+                        ended += end_sessions(admin, url)
+                    assert through.acquire(timeout=60)
+        finally:
+            # Whoever is left after a failure shall not wait for ever.
+            begin.release(5 * rounds)
         for future in working:
             future.result()
     assert ended > rounds

@@ -74,11 +74,11 @@ class SqlLifecycle:
             row = session.row(_COUNT_UNPUBLISHED, (found.table_id,))
             dropped = Dropped(table=found, version=version, unpublished=0 if row is None else int(row[0]))
             check_droppable(dropped, force=force)
+            # In a publisher's order, so that neither waits for the other: the lease, then what it publishes.
+            session.row(sql.SELECT_LEASE + session.dialect.lock_row, (found.table_id,))
             session.send([Change(_delete(name), (found.table_id,)) for name in table_names(self._ledger)])
-            unpublished = dropped.unpublished
-            self._note(
-                session, "drop", found.name, version, location=found.location, data=data, unpublished=unpublished
-            )
+            detail = {"location": found.location, "data": data, "unpublished": dropped.unpublished}
+            self._note(session, "drop", found.name, version, **detail)
             # Publishers that wait for commits look at the list of tables again.
             session.announce()
         return dropped
@@ -88,16 +88,16 @@ class SqlLifecycle:
 
 
 def table_names(ledger: Ledger) -> list[str]:
-    """Every table of the ledger that has rows of one table, in the order in which they may be emptied.
+    """Every table of the ledger that has rows of one table: leases near the end, the list of tables last.
 
-    Leases come first, as they do for a publisher, so that neither waits for the other; the list of tables is last.
+    A publisher that asks for its first lease looks whether the table has a mirror head; so that goes before.
     """
     # Far too slow an import for anything that happens often.
     from deltasql.ledger.tables import Database, define
 
     database: Database = ledger.dialect.name  # pyright: ignore[reportAssignmentType] (a dialect's name is one of these)
     names = [table.name for table in define(database).tables.values() if "table_id" in table.columns]
-    return sorted(names, key=lambda name: (name != "dl_leases", name == "dl_tables"))
+    return sorted(names, key=lambda name: (name == "dl_tables", name == "dl_leases"))
 
 
 def check_droppable(dropped: Dropped, *, force: bool) -> None:

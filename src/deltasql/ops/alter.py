@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltasql.errors import InvalidInputError, SchemaError, UnsupportedError
 from deltasql.ledger.contracts import CommitDraft, TableEntry
-from deltasql.ops.dependents import clustering_columns, is_field, is_within, physical_path, refuse_dependents
+from deltasql.ops.dependents import clustering_columns, is_field, is_within, refuse_dependents
 from deltasql.ops.services import Services
 from deltasql.ops.snapshot import Snapshot
 from deltasql.protocol.actions import Action, Metadata
@@ -31,6 +31,7 @@ from deltasql.protocol.column_mapping import (
     physical_schema,
     switch_on,
 )
+from deltasql.protocol.column_paths import physical_path
 from deltasql.protocol.columns import Path, column_error, field_at, parse_path, path_text, resolve
 from deltasql.protocol.evolution import evolve, named_type, record_type_changes, type_text
 from deltasql.protocol.features import check_alterable, supports, uses_timestamp_ntz, with_features
@@ -124,7 +125,7 @@ def draft_drop_columns(
         if path[0] in base.partition_columns:
             raise column_error(path, "is a partition column and cannot be dropped", "make a new table without it")
         physical = physical_path(snapshot.structure, path)
-        if any(is_within(each, physical) for each in clustered):
+        if physical is not None and any(is_within(each, physical) for each in clustered):
             raise column_error(path, "is a clustering column and cannot be dropped", "cluster by another one first")
         refuse_dependents(entry, snapshot, path, "dropped")
         schema = drop_column(schema, path)

@@ -8,7 +8,7 @@ from deltasql.errors import SchemaError
 from deltasql.ledger.contracts import TableEntry
 from deltasql.ops.services import Services
 from deltasql.ops.snapshot import Snapshot
-from deltasql.protocol.column_mapping import all_fields, physical_name
+from deltasql.protocol.column_mapping import all_fields
 from deltasql.protocol.columns import Path, column_error, field_at, mentions
 from deltasql.protocol.jsonlog import load_object
 from deltasql.protocol.schema import StructType
@@ -49,13 +49,6 @@ def clustering_columns(services: Services, entry: TableEntry, snapshot: Snapshot
             listed = load_object(domain.configuration, source=domain.domain).get("clusteringColumns", [])
             return [tuple(names) for names in listed]
     return []
-
-
-def physical_path(schema: StructType, path: Path) -> Path:
-    return tuple(
-        physical_name(field_at(schema, path[: depth + 1])) if is_field(schema, path[: depth + 1]) else name
-        for depth, name in enumerate(path)
-    )
 
 
 def is_field(schema: StructType, path: Path) -> bool:

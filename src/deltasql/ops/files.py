@@ -20,11 +20,10 @@ from deltasql.protocol.arrow import schema_to_arrow
 from deltasql.protocol.column_mapping import (
     is_mapped,
     mapping_mode,
-    physical_name,
     physical_partitions,
-    physical_paths,
     physical_schema,
 )
+from deltasql.protocol.column_paths import physical_name, physical_path
 from deltasql.protocol.partitions import (
     directory_values,
     parse_partition_value,
@@ -69,8 +68,8 @@ class RowWriter:
         self._file_schema = StructType(tuple(field for field in self._schema.fields if field.name not in partitioned))
         self._stats_columns = stats_columns(metadata.configuration)
         if self._mapped and self._stats_columns is not None:
-            physical = {name.casefold(): known for name, known in physical_paths(self._schema)}
-            self._stats_columns = tuple(physical.get(name.casefold(), name) for name in self._stats_columns)
+            paths = (physical_path(self._schema, name.replace("`", "").split(".")) for name in self._stats_columns)
+            self._stats_columns = tuple(".".join(path) for path in paths if path is not None)
         self._file_bytes = file_bytes
         self._buffer_bytes = buffer_bytes
         self._waiting: dict[tuple[str | None, ...], _Waiting] = {}

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from deltasql.protocol.actions import Metadata
+from deltasql.protocol.column_paths import physical_name
 from deltasql.protocol.schema import (
     ArrayType,
     DataType,
@@ -41,11 +42,6 @@ def is_mapped(configuration: Mapping[str, str]) -> bool:
     return mapping_mode(configuration) != "none"
 
 
-def physical_name(field: StructField) -> str:
-    """The name that files and actions use for a column."""
-    return field.metadata.get(PHYSICAL_NAME, field.name)
-
-
 def field_id(field: StructField) -> int | None:
     found = field.metadata.get(ID)
     return found if type(found) is int else None
@@ -63,16 +59,6 @@ def physical_partitions(metadata: Metadata) -> tuple[str, ...]:
     schema = parse_schema(metadata.schema_string)
     fields = (schema.field(name) for name in metadata.partition_columns)
     return tuple(physical_name(field) for field in fields if field is not None)
-
-
-def physical_paths(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """The dotted name of every field outside arrays and maps, and the dotted physical one."""
-    for field in schema.fields:
-        names = (*path, physical_name(field))
-        yield field.name, ".".join(names)
-        if isinstance(field.type, StructType):
-            for inner, physical in physical_paths(field.type, names):
-                yield f"{field.name}.{inner}", physical
 
 
 def switch_on(metadata: Metadata) -> Metadata:

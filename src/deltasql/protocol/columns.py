@@ -15,9 +15,9 @@ from deltasql.protocol.schema import ArrayType, DataType, MapType, StructField, 
 Path = tuple[str, ...]
 
 _NAME = r"`(?:[^`]|``)+`|[^`.]+"
-# Texts in quotes and numbers are passed over.
+# Texts in quotes are passed over.
 _WORDS = re.compile(
-    r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | \d\w*
+    r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*"
     | (?P<chain> (?:\w+|`(?:[^`]|``)+`) (?:\s*\.\s*(?:\w+|`(?:[^`]|``)+`))* )""",
     re.VERBOSE,
 )

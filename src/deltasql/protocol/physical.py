@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyarrow import types as arrow_types
 
 from deltasql.protocol.arrow import schema_to_arrow, unnest
-from deltasql.protocol.column_mapping import all_fields, field_id, physical_name, physical_schema
+from deltasql.protocol.column_mapping import all_fields, field_id, physical_schema
+from deltasql.protocol.column_paths import physical_name
 from deltasql.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
 _FIELD_ID = "PARQUET:field_id"

@@ -12,7 +12,8 @@ from deltasql.errors import UnsupportedError
 from deltasql.ledger.contracts import TableEntry
 from deltasql.ops.snapshot import Snapshot
 from deltasql.protocol.actions import AddFile
-from deltasql.protocol.column_mapping import field_id, map_fields, mapping_mode, physical_name, physical_partitions
+from deltasql.protocol.column_mapping import field_id, map_fields, mapping_mode, physical_partitions
+from deltasql.protocol.column_paths import physical_name
 from deltasql.protocol.features import check_readable
 from deltasql.protocol.paths import decode_path, encode_path, is_absolute
 from deltasql.protocol.predicate import parse, to_sql

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -24,7 +26,9 @@ from deltasql.ops.alter import (
     draft_widen_column,
 )
 from deltasql.protocol.actions import DomainMetadata, TableProtocol
-from deltasql.protocol.column_mapping import physical_name
+from deltasql.protocol.column_paths import physical_name
+from deltasql.protocol.predicate import parse
+from deltasql.protocol.rows import evaluate
 from deltasql.protocol.schema import PrimitiveType, StructField, StructType, schema_string
 
 pytestmark = pytest.mark.unit
@@ -376,3 +380,60 @@ def test_of_two_changes_of_columns_one_stands(table: Table) -> None:
     table._services.commit([draft_rename_column(entry, stale, "name", "label", column_mapping=True)])
     assert names(table) == ["id", "day", "label", "a"]
     assert ids(table.to_arrow(filter="label = 'e'")) == [5]
+
+
+WIDENED: list[tuple[pa.DataType, list[object], str, list[object]]] = [
+    (pa.int8(), [-128, 0, 7], "long", [2**40, -(2**40), 7]),
+    (pa.int32(), [-(2**31), 3, 2**31 - 1], "double", [0.5, 3.0, 1e300]),
+    (pa.int32(), [-5, 3, 2**31 - 1], "decimal(12,2)", [Decimal("3.00"), Decimal("3.25"), Decimal("-0.01")]),
+    (pa.int64(), [-(2**63), 3, 2**63 - 1], "decimal(20,0)", [Decimal(3), Decimal(10**19)]),
+    (pa.float32(), [0.7, 0.1, 3.5, -0.3], "double", [0.7, 0.1, -0.3]),
+    (pa.decimal128(4, 2), [Decimal("0.70"), Decimal("-12.34")], "decimal(20,4)", [Decimal("0.7001"), Decimal("0.7")]),
+    (pa.date32(), [date(1960, 1, 1), MONDAY], "timestamp_ntz", [datetime.fromisoformat("2026-11-16T01:00")]),
+]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize(("narrow", "old", "wide", "new"), WIDENED, ids=lambda value: str(value)[:20])
+def test_a_filter_finds_narrow_values_and_wide_ones(
+    lake: Lake, narrow: pa.DataType, old: list[object], wide: str, new: list[object], mapped: bool
+) -> None:
+    table = lake.create_table("t", pa.schema([("v", narrow)]))
+    # A file for each value, so that every bound counts.
+    for value in old:
+        table.append(pa.table({"v": pa.array([value], narrow)}))
+    if mapped:
+        alter(table, draft_rename_column, "v", "w", column_mapping=True)
+        alter(table, draft_rename_column, "w", "v")
+    alter(table, draft_enable_feature, "timestampNtz")
+    alter(table, draft_widen_column, "v", wide, type_widening=True)
+    kind = table.snapshot().schema.field("v").type
+    for value in new:
+        table.append(pa.table({"v": pa.array([value], kind)}))
+    everything = table.to_arrow()
+    assert everything.num_rows == len(old) + len(new)
+    for value in [*old, *new, *everything.column("v").to_pylist()]:
+        for operator in ("<", "<=", "=", ">=", ">"):
+            text = f"v {operator} {literal(value)}"
+            truth = everything.filter(evaluate(parse(text, table.snapshot().structure), everything))
+            assert table.to_arrow(filter=text).sort_by("v").equals(truth.sort_by("v")), text
+            assert table.snapshot().files(text).num_rows >= truth.num_rows, text
+    # What is deleted without a look into the files must be decided by the same bounds.
+    text = f"v >= {literal(everything.column('v')[0].as_py())}"
+    gone = everything.filter(evaluate(parse(text, table.snapshot().structure), everything)).num_rows
+    table.delete(text)
+    assert table.to_arrow().num_rows == everything.num_rows - gone
+
+
+def literal(value: object) -> str:
+    match value:
+        case float():
+            return f"{value!r}D"
+        case datetime():
+            return f"TIMESTAMP_NTZ '{value.isoformat(sep=' ')}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case Decimal():
+            return f"{value}BD"
+        case _:
+            return str(value)

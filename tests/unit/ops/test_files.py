@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deltasql.errors import MalformedLogError
 from deltasql.ops.files import RowWriter, read_file, write_files
 from deltasql.protocol.actions import AddFile, Metadata
 from deltasql.protocol.arrow import schema_from_arrow
-from deltasql.protocol.schema import StructType, parse_schema, schema_string
+from deltasql.protocol.column_mapping import MODE, PHYSICAL_NAME, map_fields, switch_on
+from deltasql.protocol.schema import StructField, StructType, parse_schema, schema_string
 from deltasql.protocol.stats import collect_stats
 from deltasql.storage.locations import open_store
 from deltasql.storage.memory import MemoryStore
@@ -179,3 +181,40 @@ def test_no_row_is_lost_or_doubled(
         # As a partition value the empty text is null.
         wanted = [{**row, "p": row["p"] or None} for row in wanted]
     assert found == wanted
+
+
+def mapped(mode: str) -> Metadata:
+    """The table with its columns mapped, under names in files that nobody would choose."""
+    described = switch_on(metadata("p"))
+    schema = map_fields(
+        parse_schema(described.schema_string),
+        lambda field: StructField(
+            field.name, field.type, field.nullable, {**field.metadata, PHYSICAL_NAME: f"{field.name}, in files"}
+        ),
+    )
+    return Metadata(
+        id="1",
+        schema_string=schema_string(schema),
+        partition_columns=("p",),
+        configuration={**described.configuration, MODE: mode},
+    )
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_a_mapped_table_is_written_and_read_by_physical_names_and_ids(store: MemoryStore, mode: str) -> None:
+    rows = batch(1, ["a", "b", None])
+    adds = write_files(store, mapped(mode), rows)
+    assert {add.partition_values["p, in files"] for add in adds} == {"a", "b", None}
+    assert read(mapped(mode), adds).sort_by("id").equals(rows)
+    assert adds[1].stats == collect_stats(
+        pa.table({"id, in files": [1], "name, in files": ["name of 1"]}),
+        schema_from_arrow(pa.schema([("id, in files", pa.int64()), ("name, in files", pa.string())])),
+    )
+
+
+def test_a_file_without_ids_is_not_read_by_ids(store: MemoryStore) -> None:
+    (add,) = write_files(store, metadata(), batch(1, ["a"]))
+    with pytest.raises(MalformedLogError, match="no field ids"):
+        read_file(PLACE, {}, mapped("id"), add)
+    # By names, nothing of the table is in it.
+    assert read_file(PLACE, {}, mapped("name"), add).column("id").to_pylist() == [None]

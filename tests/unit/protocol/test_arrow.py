@@ -472,3 +472,25 @@ def test_data_that_fits_keeps_its_rows_and_can_be_written(drawn: tuple[StructTyp
     buffer = io.BytesIO()
     pq.write_table(result, buffer)
     assert pq.read_table(buffer).to_pylist() == data.to_pylist()
+
+
+def test_columns_that_are_missing_become_null_where_that_is_asked_for() -> None:
+    wanted = schema_from_arrow(
+        pa.schema(
+            [
+                pa.field("id", pa.int64(), nullable=False),
+                ("s", pa.struct([("x", pa.int64()), pa.field("y", pa.string(), nullable=True)])),
+                ("l", pa.list_(pa.int64())),
+            ]
+        )
+    )
+    data = pa.table({"s": pa.array([{"y": "v"}, None], pa.struct([("y", pa.string())])), "id": [1, 2]})
+    found = conform(data, wanted, table="t", fill=True)
+    assert found.to_pylist() == [{"id": 1, "s": {"x": None, "y": "v"}, "l": None}, {"id": 2, "s": None, "l": None}]
+    with pytest.raises(SchemaError) as caught:
+        conform(data, wanted, table="t")
+    assert caught.value.field == "l"
+    # What may not be null cannot be left out.
+    with pytest.raises(SchemaError) as caught:
+        conform(data.drop_columns(["id"]), wanted, table="t", fill=True)
+    assert caught.value.field == "id"

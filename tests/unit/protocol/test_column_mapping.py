@@ -15,12 +15,11 @@ from deltasql.protocol.column_mapping import (
     assign_missing,
     field_id,
     find_contradiction,
-    physical_name,
     physical_partitions,
-    physical_paths,
     physical_schema,
     switch_on,
 )
+from deltasql.protocol.column_paths import physical_name
 from deltasql.protocol.schema import ArrayType, PrimitiveType, StructField, StructType, parse_schema, schema_string
 
 pytestmark = pytest.mark.unit
@@ -65,7 +64,6 @@ def test_files_know_columns_by_their_first_names() -> None:
     assert physical_schema(schema_of(mapped)).names == ("a", "l", "p")
     assert physical_partitions(mapped) == ("p",)
     assert physical_partitions(PLAIN) == ("p",)
-    assert dict(physical_paths(schema_of(mapped))) == {"b": "a", "l": "l", "q": "p"}
 
 
 def test_new_columns_get_ids_and_names_that_no_column_ever_had() -> None:

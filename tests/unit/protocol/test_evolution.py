@@ -15,22 +15,24 @@ from deltasql.protocol.schema import StructField, StructType, parse_schema, sche
 pytestmark = pytest.mark.unit
 
 # All that the protocol allows among these; every other pair is refused.
+WHOLE = {"decimal(10,0)", "decimal(12,2)", "decimal(19,0)", "decimal(20,0)", "decimal(38,18)"}
 ALLOWED = {
-    "byte": {"short", "integer", "long", "double", "decimal(10,0)", "decimal(12,2)", "decimal(20,0)", "decimal(38,18)"},
-    "short": {"integer", "long", "double", "decimal(10,0)", "decimal(12,2)", "decimal(20,0)", "decimal(38,18)"},
-    "integer": {"long", "double", "decimal(10,0)", "decimal(12,2)", "decimal(20,0)", "decimal(38,18)"},
+    "byte": {"short", "integer", "long", "double"} | WHOLE,
+    "short": {"integer", "long", "double"} | WHOLE,
+    "integer": {"long", "double"} | WHOLE,
     "long": {"decimal(20,0)", "decimal(38,18)"},
     "float": {"double"},
     "date": {"timestamp_ntz"},
-    "decimal(4,2)": {"decimal(4,2)", "decimal(10,3)", "decimal(12,2)", "decimal(38,18)"} - {"decimal(4,2)"},
-    "decimal(10,0)": {"decimal(12,2)", "decimal(20,0)", "decimal(38,18)"},
+    "decimal(4,2)": {"decimal(10,3)", "decimal(12,2)", "decimal(38,18)"},
+    "decimal(10,0)": WHOLE - {"decimal(10,0)"},
     "decimal(10,3)": {"decimal(38,18)"},
     "decimal(12,2)": {"decimal(38,18)"},
+    "decimal(19,0)": {"decimal(20,0)", "decimal(38,18)"},
     "decimal(20,0)": {"decimal(38,18)"},
 }
 TYPES = (
     *("byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string", "boolean"),
-    *("decimal(4,2)", "decimal(10,0)", "decimal(10,3)", "decimal(12,2)", "decimal(20,0)", "decimal(38,18)"),
+    *("decimal(4,2)", "decimal(10,3)", *sorted(WHOLE)),
 )
 
 

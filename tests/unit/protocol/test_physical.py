@@ -104,6 +104,32 @@ def test_renamed_dropped_exchanged_and_new_fields_are_found() -> None:
     assert read_back(plain, grown).to_pylist() == [{"s": {"x": None, "y": "v"}}, {"s": None}]
 
 
+@pytest.mark.parametrize("by_id", [False, True])
+def test_fields_that_exchanged_their_names_are_told_apart(by_id: bool) -> None:
+    first = schema_from_arrow(pa.schema([("s", pa.struct([("x", pa.int64()), ("y", pa.int64())]))]))
+    rows = pa.Table.from_pylist([{"s": {"x": 1, "y": 2}}], schema=schema_to_arrow(first))
+    ids = {"s": 1, "x": 2, "y": 3}
+    marked = map_fields(
+        first,
+        lambda field: StructField(field.name, field.type, True, {ID: ids[field.name], PHYSICAL_NAME: field.name}),
+    )
+    file = in_parquet(to_physical(rows, marked))
+    names = {"x": "y", "y": "x"}
+    exchanged = map_fields(
+        marked, lambda field: StructField(names.get(field.name, field.name), field.type, True, field.metadata)
+    )
+    # In the schema's order they look as if nothing had happened.
+    swapped = map_fields(
+        exchanged,
+        lambda field: (
+            StructField(field.name, StructType(field.type.fields[::-1]), True, field.metadata)
+            if isinstance(field.type, StructType)
+            else field
+        ),
+    )
+    assert read_back(file, swapped, by_id=by_id).to_pylist() == [{"s": {"x": 2, "y": 1}}]
+
+
 def test_by_id_names_do_not_count() -> None:
     schema = pa.schema([pa.field("whatever", pa.int32(), metadata={"PARQUET:field_id": "1"}), ("c2", INNER)])
     file = pa.Table.from_pylist([{"whatever": 4, "c2": {"x": 1}}], schema=schema)
