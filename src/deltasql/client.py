@@ -18,6 +18,15 @@ from deltasql.log.writer import DeltaLog
 from deltasql.mirror.engine import MirrorEngine, MirrorReport
 from deltasql.mirror.recovery import RebuildReport, rebuild_log
 from deltasql.ops.adopt import adopt
+from deltasql.ops.alter import (
+    draft_add_columns,
+    draft_change_column,
+    draft_drop_columns,
+    draft_enable_feature,
+    draft_rename_column,
+    draft_widen_column,
+)
+from deltasql.ops.as_of import LakeView, view_at
 from deltasql.ops.commit import Terms, draft_commit, is_append
 from deltasql.ops.create import draft_create
 from deltasql.ops.leftovers import SAFE_AGE, Leftover, find_leftovers
@@ -29,7 +38,7 @@ from deltasql.ops.write import draft_append, draft_delete, draft_overwrite
 from deltasql.outcomes import Committed
 from deltasql.protocol.actions import Action
 from deltasql.protocol.conflicts import IsolationLevel
-from deltasql.protocol.schema import StructType
+from deltasql.protocol.schema import DataType, StructType
 from deltasql.storage.locations import join_url, normalise_url
 
 if TYPE_CHECKING:
@@ -135,6 +144,10 @@ class Lake:
             self._services.reader.table(table)
         return self._services.audit.entries(table, limit)
 
+    def as_of(self, timestamp: Timestamp) -> LakeView:
+        """Every table as it stood at one instant; a transaction over many tables is seen in all of them or in none."""
+        return view_at(self._services, timestamp)
+
     def owing(self) -> list[Table]:
         """The tables with versions still to be published."""
         return [Table(self, self._services, entry) for entry in self._services.outbox.tables_owing()]
@@ -201,9 +214,20 @@ class Table:
         """The newest committed version."""
         return self._services.reader.head(self._entry).version
 
-    def append(self, data: object, *, token: str | None = None, txn: tuple[str, int] | None = None) -> Committed:
-        """Add rows: a pyarrow Table, a RecordBatchReader, or anything that speaks Arrow. Options as in `commit`."""
-        draft = draft_append(self._services, self._entry, self.snapshot(), data)
+    def append(
+        self,
+        data: object,
+        *,
+        merge_schema: bool = False,
+        token: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> Committed:
+        """Add rows: a pyarrow Table, a RecordBatchReader, or anything that speaks Arrow.
+
+        With `merge_schema` columns that only the data has join the table in the same commit, nullable ones that it
+        lacks become null, and wider types are taken over where the table allows that. Other options as in `commit`.
+        """
+        draft = draft_append(self._services, self._entry, self.snapshot(), data, merge_schema=merge_schema)
         return self._commit(draft, Terms(token=token, txn=txn))
 
     def overwrite(
@@ -267,6 +291,72 @@ class Table:
                     raise
         draft = draft_commit(self._entry, self.snapshot(), actions, operation, read_version)
         return self._commit(draft, terms)
+
+    def add_columns(
+        self,
+        columns: pa.Schema | StructType | str,
+        *,
+        within: str | Sequence[str] | None = None,
+        first: bool = False,
+        after: str | None = None,
+        comments: Mapping[str, str] | None = None,
+    ) -> Committed:
+        """Add nullable columns at the end, or `first`, or `after` one; with `within` inside that struct.
+
+        A column is named by its path: `a.b`, inside arrays `a.element.b`, inside maps `a.key.b` or `a.value.b`.
+        """
+        draft = draft_add_columns(
+            self._entry, self.snapshot(), columns, within=within, first=first, after=after, comments=comments
+        )
+        return self._commit(draft, Terms())
+
+    def rename_column(self, column: str | Sequence[str], name: str, *, column_mapping: bool = False) -> Committed:
+        """Give a column another name; no file is touched. Where the table does not map its columns yet,
+        `column_mapping=True` makes it do so, and from then on readers must know that feature."""
+        draft = draft_rename_column(self._entry, self.snapshot(), column, name, column_mapping=column_mapping)
+        return self._commit(draft, Terms())
+
+    def drop_columns(self, columns: Sequence[str | Sequence[str]], *, column_mapping: bool = False) -> Committed:
+        """Drop columns; files keep their values, unseen. `column_mapping` as in `rename_column`."""
+        draft = draft_drop_columns(self._services, self._entry, self.snapshot(), columns, column_mapping=column_mapping)
+        return self._commit(draft, Terms())
+
+    def widen_column(
+        self, column: str | Sequence[str], wider: DataType | str, *, type_widening: bool = False
+    ) -> Committed:
+        """Give a column, or the elements of an array or map, a wider type: `long`, `decimal(12,2)`.
+
+        Where the table does not allow that yet, `type_widening=True` makes it do so, and from then on readers must
+        know that feature.
+        """
+        draft = draft_widen_column(self._entry, self.snapshot(), column, wider, type_widening=type_widening)
+        return self._commit(draft, Terms())
+
+    def change_column(
+        self,
+        column: str | Sequence[str],
+        *,
+        comment: str | None = None,
+        nullable: bool | None = None,
+        first: bool = False,
+        after: str | None = None,
+    ) -> Committed:
+        """Give a column another comment or place, or let it be null."""
+        draft = draft_change_column(
+            self._entry, self.snapshot(), column, comment=comment, nullable=nullable, first=first, after=after
+        )
+        return self._commit(draft, Terms())
+
+    def enable_feature(self, feature: str) -> Committed:
+        """Switch on `columnMapping`, `typeWidening` or `timestampNtz`, which changes of columns need.
+
+        Where it is on, no version is made.
+        """
+        snapshot = self.snapshot()
+        draft = draft_enable_feature(self._entry, snapshot, feature)
+        if draft is None:
+            return Committed(table=self.name, version=snapshot.version, timestamp=snapshot.timestamp)
+        return self._commit(draft, Terms())
 
     def version_of(self, token: str) -> int | None:
         """The version that was committed with this token: how a Spark job's caller finds what it wrote."""

@@ -30,7 +30,7 @@ def job(url: str, folder: Path, times: int, worker: int = 0) -> Job:
 
 @pytest.mark.parametrize(
     ("kind", "times"),
-    [("postgresql", 200), ("sqlite", 200), ("duckdb", 40), pytest.param("duckdb", 200, marks=pytest.mark.slow)],
+    [("postgresql", 200), ("sqlite", 200), ("duckdb", 20), pytest.param("duckdb", 200, marks=pytest.mark.slow)],
 )
 def test_every_commit_of_another_process_is_heard_in_order(url: str, tmp_path: Path, times: int) -> None:
     with deltasql.connect(url, root=str(tmp_path / "warehouse")) as lake:

@@ -7,7 +7,8 @@ import re
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 from weakref import WeakSet
 
 import tenacity
@@ -95,6 +96,10 @@ class Ledger:
             typed = self.dialect.classify(error)
             if typed is None:
                 raise
+            if isinstance(typed, LedgerUnavailableError):
+                # It is of no more use, and those that lie idle were cut off with it.
+                sound = False
+                self.close()
             raise typed from error
         finally:
             self._give_back(session, sound=sound)
@@ -155,6 +160,22 @@ class Ledger:
     def after_fork(self) -> None:
         """What other threads of the parent held is not given back here."""
         self._free = _permits(self.dialect.pool_size)
+
+
+_Params = ParamSpec("_Params")
+
+
+def asked_again(read: Callable[_Params, _T]) -> Callable[_Params, _T]:
+    """A read that is made once more where its connection is found lost, as an idle one may be after a failover."""
+
+    @wraps(read)
+    def twice(*arguments: _Params.args, **options: _Params.kwargs) -> _T:
+        try:
+            return read(*arguments, **options)
+        except LedgerUnavailableError:
+            return read(*arguments, **options)
+
+    return twice
 
 
 def _permits(number: int | None) -> threading.BoundedSemaphore | None:

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from deltasql.errors import LedgerCorruptError, VersionNotFoundError
 from deltasql.ledger import statements as sql
-from deltasql.ledger.arrow import files_table, tombstones_table
+from deltasql.ledger.arrow import files_from_arrow, files_table, tombstones_table
 from deltasql.ledger.contracts import LIVE, HistoryEntry, RecordedCommit, TableEntry, TableHead, TableState
 from deltasql.ledger.dialects import Session
-from deltasql.ledger.engine import Ledger
+from deltasql.ledger.engine import Ledger, asked_again
 from deltasql.ledger.planning import Planner, rows_of
 from deltasql.ledger.records import check_text
-from deltasql.ledger.refusals import no_table, no_version
+from deltasql.ledger.refusals import check_limit, check_version, no_table, no_version
 from deltasql.ledger.registry import list_tables, require_table
 from deltasql.ledger.rows import (
     ADD,
@@ -45,6 +45,10 @@ _TOMBSTONE_COLUMNS = tuple(
     name for name in REMOVE.columns if name not in ("dv_id", "extra", "tags", "stats", "file_key")
 )
 
+_NULLABLE_TEXT = frozenset({"stats", "tags", "deletion_vector", "clustering_provider"})
+# As many files as are not worth a way of their own.
+_FEW = 1_000
+
 # A tombstone without a time counts as made at time 0.
 _NEWER = " AND COALESCE(deletion_timestamp, 0) > ?"
 
@@ -59,25 +63,31 @@ class SqlTxnLogReader:
         self._seen: dict[int, TableState] = {}
         self._planner = Planner()
 
+    @asked_again
     def tables(self) -> list[TableEntry]:
         with self._ledger.look() as session:
             return list_tables(session)
 
+    @asked_again
     def table(self, name: str) -> TableEntry:
         with self._ledger.look() as session:
             return require_table(session, name)
 
+    @asked_again
     def head(self, table: TableEntry) -> TableHead:
         with self._ledger.look() as session:
             return _head(session, table)
 
+    @asked_again
     def heads(self) -> dict[str, int]:
         with self._ledger.look() as session:
             return dict(session.rows(sql.SELECT_HEADS))
 
+    @asked_again
     def state(self, table: TableEntry, version: int | None = None) -> TableState:
         if version is None:
             return self._head_state(table)
+        check_version(version)
         with self._ledger.read() as session:
             # A number that no database could hold is no version either.
             row = session.row(sql.SELECT_VERSION_TIME, (table.table_id, version)) if 0 <= version < LIVE else None
@@ -106,6 +116,7 @@ class SqlTxnLogReader:
         self._seen[table.table_id] = state
         return state
 
+    @asked_again
     def known_state(self, table: TableEntry) -> TableState:
         return self._seen.get(table.table_id) or self._head_state(table)
 
@@ -123,13 +134,17 @@ class SqlTxnLogReader:
                     self._known.popitem(last=False)
         return found
 
+    @asked_again
     def version_at(self, table: TableEntry, timestamp: int) -> int:
+        # An instant that no database could hold is before or after all that are.
+        timestamp = max(-LIVE, min(timestamp, LIVE))
         with self._ledger.read() as session:
             row = session.row(sql.SELECT_VERSION_AT, (table.table_id, timestamp))
             if row is None:
                 raise _no_version(session, table, f"version as of {timestamp} ms")
             return int(row[0])
 
+    @asked_again
     def version_of(self, table: TableEntry, token: str) -> int | None:
         check_text(token, "token")
         with self._ledger.read() as session:
@@ -138,10 +153,17 @@ class SqlTxnLogReader:
             return None if row is None else int(row[0])
 
     def files(self, table: TableEntry, version: int, *, batch_size: int = 20_000) -> Iterator[pa.Table]:
-        statement = sql.select_alive(ADD, _FILE_COLUMNS)
+        parameters = (table.table_id, version, version)
         with self._ledger.read() as session:
-            for rows in session.batches(statement, (table.table_id, version, version), batch_size):
-                yield files_table(rows)
+            rows = session.rows(f"{sql.select_alive(ADD, _FILE_COLUMNS)} LIMIT {_FEW}", parameters)
+            if len(rows) < _FEW:
+                yield from (files_table(rows[low : low + batch_size]) for low in range(0, len(rows), batch_size))
+                return
+            # What was alive at a version is so for ever: it may be asked for on another connection.
+            dialect = session.dialect
+            columns = tuple(dialect.text_or_mark(name) if name in _NULLABLE_TEXT else name for name in _FILE_COLUMNS)
+            for batch in dialect.arrow(session, sql.select_alive(ADD, columns), parameters, batch_size):
+                yield files_from_arrow(batch)
 
     def plan(
         self, table: TableEntry, version: int, predicate: Predicate, metadata: Metadata, *, batch_size: int = 20_000
@@ -152,6 +174,7 @@ class SqlTxnLogReader:
             for rows in rows_of(session, queries, batch_size):
                 yield files_table(rows)
 
+    @asked_again
     def count(self, table: TableEntry, version: int, *, newer_than: int) -> tuple[int, int]:
         with self._ledger.read() as session:
             files = session.row(sql.count_alive(ADD), (table.table_id, version, version))
@@ -170,9 +193,11 @@ class SqlTxnLogReader:
             for rows in session.batches(statement, (table.table_id, version, version, newer_than), batch_size):
                 yield tombstones_table(rows)
 
+    @asked_again
     def transactions(self, table: TableEntry, version: int) -> list[SetTransaction]:
         return self._alive(TXN, table, version)
 
+    @asked_again
     def domains(self, table: TableEntry, version: int) -> list[DomainMetadata]:
         return [domain for domain in self._alive(DOMAIN, table, version) if not domain.removed]
 
@@ -183,7 +208,9 @@ class SqlTxnLogReader:
                 found = load_commits(session, table.table_id, low, min(low + _WINDOW - 1, end))
             yield from found
 
+    @asked_again
     def history(self, table: TableEntry, limit: int | None = None, *, since: int = -1) -> list[HistoryEntry]:
+        check_limit(limit)
         statement = sql.SELECT_HISTORY if limit is None else f"{sql.SELECT_HISTORY} LIMIT ?"
         parameters = (table.table_id, since) if limit is None else (table.table_id, since, limit)
         with self._ledger.read() as session:

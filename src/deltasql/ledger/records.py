@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, get_args
+from math import isfinite
+from typing import Any, cast, get_args
 
 import msgspec
 
@@ -77,6 +78,11 @@ def _prepare(draft: CommitDraft) -> Prepared:
     check_text(draft.operation, "operation")
     check_text(draft.token, "token")
     check_text(draft.create_at, "location")
+    for name, value in (("parameters", draft.parameters), ("metrics", draft.metrics)):
+        if not is_finite(value):
+            raise InvalidInputError(
+                f"{draft.table}: {name} hold a number that JSON has no word for", hint="give it as text", field=name
+            )
     given = draft.actions if draft.txn is None else [*draft.actions, draft.txn]
     actions = [_checked(draft.table, place, action) for place, action in enumerate(given)]
     if problem := commit_problem(actions):
@@ -131,6 +137,8 @@ def _checked(table: str, place: int, action: Action) -> Action:
         raise refuse(f"{copied.name} cannot be given as an unknown action", "use its own class, with a body")
     if problem := number_problem(copied):
         raise refuse(problem, "give numbers that Delta can hold")
+    if not is_finite(copied.body if isinstance(copied, UnknownAction) else getattr(copied, "extra", {})):
+        raise refuse("it holds a number that JSON has no word for", "give it as text")
     if problem := text_problem(copied):
         raise refuse(problem, "leave such characters out, and keep names short")
     return copied
@@ -146,6 +154,20 @@ def number_problem(action: Action | DeletionVector) -> str | None:
     if isinstance(action, AddFile | RemoveFile) and action.deletion_vector is not None:
         return number_problem(action.deletion_vector)
     return None
+
+
+def is_finite(value: object) -> bool:
+    """Whether no NaN or infinity is in there, which JSON would turn into null. However deep it is nested."""
+    waiting: list[object] = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, float) and not isfinite(found):
+            return False
+        if isinstance(found, Mapping):
+            waiting.extend(cast("Mapping[str, object]", found).values())
+        elif isinstance(found, list | tuple):
+            waiting.extend(cast("Sequence[object]", found))
+    return True
 
 
 def text_problem(action: Action | DeletionVector) -> str | None:

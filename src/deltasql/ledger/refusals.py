@@ -39,6 +39,17 @@ def no_version(table: TableEntry, wanted: str, first: TableHead, head: TableHead
     )
 
 
+def check_version(version: object) -> None:
+    """Refuse what is no number; one that names no version is told so by the history."""
+    if type(version) is not int:
+        raise InvalidInputError(f"{version!r:.60} is not a version", hint="give a whole number", field="version")
+
+
+def check_limit(limit: int | None) -> None:
+    if limit is not None and (type(limit) is not int or not 0 <= limit < 2**63):
+        raise InvalidInputError(f"{limit!r:.60} is no number of rows", hint="give one from 0 on", field="limit")
+
+
 def check_read_version(draft: CommitDraft, head: int) -> None:
     """Refuse a version that nobody can have read."""
     # By its type too: what compares like a version, such as 0.5 or True, is none.

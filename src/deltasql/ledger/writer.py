@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from deltasql.errors import CommitUnknownError, LedgerBusyError, LedgerUnavailableError
+from deltasql.errors import CommitUnknownError, LedgerBusyError, LedgerError, LedgerUnavailableError
 from deltasql.failpoints import failpoint
 from deltasql.ledger import statements as sql
 from deltasql.ledger.adoption import insert_adopted
@@ -71,18 +71,26 @@ class SqlTxnLogWriter:
             return self._ledger.repeat(lambda: self._commit(prepared, attempt))
         except LostRaceError as lost:
             return lost.conflict
-        except LedgerUnavailableError as error:
+        except LedgerError as error:
             if not attempt.unknown:
                 raise
             raise CommitUnknownError(error.message, token=attempt.token(drafts[0])) from error
 
     def _commit(self, prepared: Sequence[Prepared], attempt: _Attempt) -> tuple[Committed, ...]:
         attempt.number += 1
-        with self._ledger.write() as session:
-            result = self._commit_all(session, prepared, attempt)
-            session.announce()
-            failpoint("before_sql_commit")
-            attempt.unknown = True
+        ending = False
+        try:
+            with self._ledger.write() as session:
+                result = self._commit_all(session, prepared, attempt)
+                session.announce()
+                failpoint("before_sql_commit")
+                ending = attempt.unknown = True
+        except LedgerUnavailableError:
+            raise
+        except LedgerError:
+            # The database itself has said that it did not commit.
+            attempt.unknown = attempt.unknown and not ending
+            raise
         failpoint("after_sql_commit")
         return result
 

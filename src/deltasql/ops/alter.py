@@ -33,7 +33,7 @@ from deltasql.protocol.column_mapping import (
 )
 from deltasql.protocol.column_paths import physical_path
 from deltasql.protocol.columns import Path, column_error, field_at, parse_path, path_text, resolve
-from deltasql.protocol.evolution import evolve, named_type, record_type_changes, type_text
+from deltasql.protocol.evolution import evolve, named_type, record_type_changes, type_text, widened_paths
 from deltasql.protocol.features import check_alterable, supports, uses_timestamp_ntz, with_features
 from deltasql.protocol.jsonlog import dump_json
 from deltasql.protocol.properties import STATS_COLUMNS
@@ -161,15 +161,10 @@ def draft_widen_column(
     path = resolve(snapshot.structure, parse_path(column))
     kind = named_type(wider) if isinstance(wider, str) else wider
     schema = widen_column(snapshot.structure, path, kind)
-    refuse_dependents(entry, snapshot, path, "widened")
-    recorded = _recorded(snapshot, schema)
+    recorded = _recorded(entry, snapshot, schema)
     field = StructField(path[-1], kind, nullable=True)
     if is_field(snapshot.structure, path):
         field = msgspec.structs.replace(field_at(snapshot.structure, path), type=kind)
-        if any(mark.startswith("delta.identity.") or mark == "delta.generationExpression" for mark in field.metadata):
-            raise column_error(
-                path, "gets its values from an expression or a counter and keeps its type", "add another column"
-            )
     parameters = {"column": dump_json(_described(path[:-1], field)).decode()}
     metadata = _described_by(entry, snapshot, base, recorded)
     return _draft(entry, snapshot, metadata, "CHANGE COLUMN", parameters, _widening_feature(snapshot))
@@ -236,7 +231,7 @@ def evolved(entry: TableEntry, snapshot: Snapshot, data: pa.Schema) -> Metadata:
     schema = evolve(snapshot.structure, data, widening=widening)
     if schema == snapshot.structure:
         return snapshot.metadata
-    return _described_by(entry, snapshot, snapshot.metadata, _recorded(snapshot, schema))
+    return _described_by(entry, snapshot, snapshot.metadata, _recorded(entry, snapshot, schema))
 
 
 # -- what all of them need --------------------------------------------------------------------------------------------
@@ -304,7 +299,15 @@ def _widening_feature(snapshot: Snapshot) -> str:
     return "typeWidening-preview" if supports(snapshot.protocol, "typeWidening-preview") else "typeWidening"
 
 
-def _recorded(snapshot: Snapshot, schema: StructType) -> StructType:
+def _recorded(entry: TableEntry, snapshot: Snapshot, schema: StructType) -> StructType:
+    """The schema with its wider types recorded, unless something depends on a type that it had."""
+    for path in widened_paths(snapshot.structure, schema):
+        refuse_dependents(entry, snapshot, path, "widened")
+        marks: Mapping[str, Any] = {}
+        if is_field(snapshot.structure, path):
+            marks = field_at(snapshot.structure, path).metadata
+        if any(mark.startswith("delta.identity.") or mark == "delta.generationExpression" for mark in marks):
+            raise column_error(path, "is given its values by the table and keeps its type", "add another column")
     preview = _widening_feature(snapshot) == "typeWidening-preview"
     return record_type_changes(snapshot.structure, schema, snapshot.version + 1 if preview else None)
 

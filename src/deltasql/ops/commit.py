@@ -12,6 +12,7 @@ from deltasql.errors import InvalidInputError
 from deltasql.ledger.contracts import CommitDraft, TableEntry
 from deltasql.ops.snapshot import Snapshot
 from deltasql.protocol.actions import Action, AddCdcFile, AddFile, RemoveFile, SetTransaction
+from deltasql.protocol.column_mapping import physical_partitions
 from deltasql.protocol.conflicts import IsolationLevel, Reads
 from deltasql.protocol.features import check_committable
 from deltasql.protocol.jsonlog import load_object
@@ -58,7 +59,8 @@ def draft_commit(
     read_version: int | None,
 ) -> CommitDraft:
     """Check what an engine hands in, as far as it can be seen without opening the files."""
-    partitioned = set(snapshot.metadata.partition_columns)
+    # Engines name columns as files do.
+    partitioned = set(physical_partitions(snapshot.metadata))
     for place, action in enumerate(actions):
         field = f"actions[{place}]"
         if isinstance(action, AddFile | AddCdcFile):
@@ -89,6 +91,8 @@ def is_append(actions: Sequence[Action]) -> bool:
 
 
 def _check_file(action: AddFile | AddCdcFile, field: str, partitioned: set[str]) -> None:
+    if type(action.path) is not str or type(action.size) is not int:
+        raise InvalidInputError(f"{field}: path and size are no text and number", hint="give both", field=field)
     check_relative(action.path)
     if not 0 <= action.size <= _MAX:
         raise InvalidInputError(f"{field}: the size {action.size} is impossible", hint="give bytes", field=field)

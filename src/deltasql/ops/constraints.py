@@ -71,8 +71,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     defaults: tuple[StructField, ...]
     generated: Mapping[str, Generation]
 
-    def fit(self, rows: pa.Table) -> pa.Table:
-        """The rows as the table has them, complete and checked; an error where one of them may not be in it."""
+    def fit(self, rows: pa.Table, *, fill: bool = False) -> pa.Table:
+        """The rows as the table has them, complete and checked; an error where one of them may not be in it.
+
+        With `fill` a column that has no default and is missing becomes null, where it may.
+        """
         given = {name.casefold() for name in rows.column_names}
         for field in self.defaults:
             if field.name.casefold() not in given:
@@ -80,7 +83,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
                 rows = rows.append_column(field.name, pa.repeat(value, rows.num_rows))
         missing = [name for name in self.generated if name.casefold() not in given]
         stored = StructType(tuple(field for field in self.schema.fields if field.name not in missing))
-        fitted = conform(rows, stored, table=self.table)
+        fitted = conform(rows, stored, table=self.table, fill=fill)
         for name, generation in self.generated.items():
             values = generation.evaluate(fitted)
             if name not in missing:
@@ -109,9 +112,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def enforce(metadata: Metadata, protocol: TableProtocol, rows: pa.Table, *, table: str) -> pa.Table:
+def enforce(metadata: Metadata, protocol: TableProtocol, rows: pa.Table, *, table: str, fill: bool = False) -> pa.Table:
     """The rows as the table has them, complete and checked, in its canonical Arrow schema."""
-    return rules_of(metadata, protocol, table=table).fit(rows)
+    return rules_of(metadata, protocol, table=table).fit(rows, fill=fill)
 
 
 def rules_of(metadata: Metadata, protocol: TableProtocol, *, table: str) -> Rules:

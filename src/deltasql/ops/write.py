@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 
 from deltasql.errors import InvalidInputError, UnsupportedError
 from deltasql.ledger.contracts import CommitDraft, TableEntry
+from deltasql.ops.alter import evolved
 from deltasql.ops.files import write_files
 from deltasql.ops.services import Services
 from deltasql.ops.snapshot import Snapshot
-from deltasql.protocol.actions import Action, AddFile, RemoveFile
+from deltasql.protocol.actions import Action, AddFile, Metadata, RemoveFile
 from deltasql.protocol.arrow import as_table, conform
 from deltasql.protocol.conflicts import Reads
 from deltasql.protocol.features import check_readable, check_writable, keeps_row_ids
@@ -22,6 +23,7 @@ from deltasql.protocol.jsonlog import dump_json
 from deltasql.protocol.predicate import Predicate, parse, to_sql
 from deltasql.protocol.properties import append_only
 from deltasql.protocol.rows import evaluate
+from deltasql.protocol.schema import parse_schema
 from deltasql.protocol.skipping import matches_all
 
 
@@ -35,10 +37,17 @@ class _Deletion(msgspec.Struct):
     copied_rows: int
 
 
-def draft_append(services: Services, entry: TableEntry, snapshot: Snapshot, data: object) -> CommitDraft:
-    rows = _fit(entry, snapshot, data, fresh_row_ids=True)
-    adds = write_files(services.store_at(entry.location), snapshot.metadata, rows)
-    return append_of(entry, snapshot.version, adds, rows.num_rows)
+def draft_append(
+    services: Services, entry: TableEntry, snapshot: Snapshot, data: object, *, merge_schema: bool = False
+) -> CommitDraft:
+    """With `merge_schema` columns that only the data has join the table, and nullable ones it lacks become null."""
+    given, metadata = as_table(data), snapshot.metadata
+    if merge_schema:
+        metadata = evolved(entry, snapshot, given.schema)
+    rows = _fit(entry, snapshot, given, fresh_row_ids=True, metadata=metadata, fill=merge_schema)
+    adds = write_files(services.store_at(entry.location), metadata, rows)
+    draft = append_of(entry, snapshot.version, adds, rows.num_rows)
+    return draft if metadata is snapshot.metadata else msgspec.structs.replace(draft, actions=[metadata, *adds])
 
 
 def append_of(
@@ -131,9 +140,18 @@ def draft_delete(
     )
 
 
-def _fit(entry: TableEntry, snapshot: Snapshot, data: object, *, fresh_row_ids: bool) -> pa.Table:
-    check_writable(entry.name, snapshot.protocol, snapshot.metadata, fresh_row_ids=fresh_row_ids)
-    return conform(as_table(data), snapshot.structure, table=entry.name)
+def _fit(
+    entry: TableEntry,
+    snapshot: Snapshot,
+    data: object,
+    *,
+    fresh_row_ids: bool,
+    metadata: Metadata | None = None,
+    fill: bool = False,
+) -> pa.Table:
+    metadata = metadata or snapshot.metadata
+    check_writable(entry.name, snapshot.protocol, metadata, fresh_row_ids=fresh_row_ids)
+    return conform(as_table(data), parse_schema(metadata.schema_string), table=entry.name, fill=fill)
 
 
 def _delete_rows(services: Services, entry: TableEntry, snapshot: Snapshot, predicate: Predicate) -> _Deletion:

@@ -75,6 +75,23 @@ def type_text(kind: DataType) -> str:
             return "map"
 
 
+def widened_paths(old: DataType, new: DataType, path: Path = ()) -> Iterator[Path]:
+    """The columns and elements of the old type that the new one has with another type."""
+    match old, new:
+        case StructType(), StructType():
+            for field in old.fields:
+                if (kept := new.field(field.name)) is not None:
+                    yield from widened_paths(field.type, kept.type, (*path, field.name))
+        case ArrayType(), ArrayType():
+            yield from widened_paths(old.element_type, new.element_type, (*path, "element"))
+        case MapType(), MapType():
+            yield from widened_paths(old.key_type, new.key_type, (*path, "key"))
+            yield from widened_paths(old.value_type, new.value_type, (*path, "value"))
+        case _:
+            if old != new:
+                yield path
+
+
 def _record(old: StructField | None, new: StructField, version: int | None) -> StructField:
     if old is None or old.type == new.type:
         return new

@@ -36,6 +36,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CUT = timedelta(microseconds=999)
 # Decimals of so many digits survive a writer that went through a double; the others may be off by its rounding.
 _DOUBLE_DIGITS = 15
+# The shortest spelling of a 32-bit number has no more digits than this.
+_SINGLE_DIGITS = 9
 _DOUBLE_ROUNDING = Decimal(2) ** -52
 
 _STRING_PREFIX = 32
@@ -282,6 +284,10 @@ def _number_bound(number: int | float | Decimal, kind: DataType, *, lower: bool)
     if name in {"float", "double"}:
         # The shortest spelling of a 32-bit number is not that number as a double.
         near = to_float32(float(number)) if name == "float" else clean_float(float(number))
+        if name == "double" and len(Decimal(number).as_tuple().digits) <= _SINGLE_DIGITS:
+            # It may be the spelling of one all the same: the column was a float when the file was written.
+            single = to_float32(near)
+            near = near if math.isinf(single) else min(near, single) if lower else max(near, single)
         return near if math.isfinite(near) else None
     if not isinstance(kind, DecimalType):
         return None

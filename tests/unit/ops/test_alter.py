@@ -24,6 +24,7 @@ from deltasql.ops.alter import (
     draft_enable_feature,
     draft_rename_column,
     draft_widen_column,
+    evolved,
 )
 from deltasql.protocol.actions import DomainMetadata, TableProtocol
 from deltasql.protocol.column_paths import physical_name
@@ -358,6 +359,21 @@ def test_appended_data_widens_only_where_the_table_allows_it(lake: Lake) -> None
         {"fromType": "integer", "toType": "long"}
     ]
     assert sorted(table.to_arrow().column("n").to_pylist()) == [1, 2**40]
+
+
+def test_appended_data_does_not_widen_what_something_depends_on(lake: Lake) -> None:
+    inner = pa.struct([("x", pa.int16())])
+    table = lake.create_table("t", pa.schema([("n", pa.int32()), ("s", inner), ("made", pa.int32())]))
+    alter(table, draft_enable_feature, "typeWidening")
+    configure(table, **{"delta.constraints.positive": "s.x > 0"})
+    *fields, last = table.snapshot().structure.fields
+    describe(table, StructType((*fields, StructField(last.name, last.type, True, {"delta.generationExpression": "1"}))))
+    wider = {"s": pa.struct([("x", pa.int64())]), "made": pa.int64()}
+    for name, path in (("s", "s.x"), ("made", "made")):
+        error = refused(SchemaError, partial(evolved, table._entry, table.snapshot(), pa.schema([(name, wider[name])])))
+        assert error.field == path
+    schema = evolved(table._entry, table.snapshot(), pa.schema([("n", pa.int64()), ("s", inner)])).schema_string
+    assert '"name":"n","type":"long"' in schema
 
 
 def _actions(table: Table, version: int) -> list[object]:

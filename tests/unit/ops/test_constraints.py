@@ -177,6 +177,16 @@ class TestDefaults:
         with pytest.raises(SchemaError, match="column d is missing"):
             put(table_of(column("a"), column("d", CURRENT_DEFAULT="42")), plain, a=[1])
 
+    def test_where_missing_columns_are_filled_a_default_goes_before_null(self) -> None:
+        metadata = table_of(
+            column("a"), column("d", CURRENT_DEFAULT="42"), generated("g", "long", "b"), column("b", "long")
+        )
+        assert enforce(metadata, PROTOCOL, pa.table({"a": [1]}), table="t", fill=True).to_pylist() == [
+            {"a": 1, "d": 42, "g": None, "b": None}
+        ]
+        with pytest.raises(SchemaError, match="column b is missing"):
+            put(metadata, a=[1])
+
     def test_a_default_must_keep_the_constraints_too(self) -> None:
         with pytest.raises(InvalidInputError, match="'positive'"):
             put(table_of(column("a"), column("d", CURRENT_DEFAULT="0"), positive="d > 0"), a=[1])

@@ -203,6 +203,17 @@ class Dialect(Protocol):
         """After the name of a table: by which index it shall be searched, where the database must be told."""
         ...
 
+    def text_or_mark(self, column: str) -> str:
+        """A column of text that may be NULL, in a statement for `arrow`: where the driver needs it, with `NO_TEXT`."""
+        ...
+
+    def arrow(self, session: Session, statement: str, parameters: Row, size: int) -> Iterator[Any]:
+        """The answer to a statement as Arrow record batches of about this many rows, made by the driver.
+
+        It may come over another connection, so it must not depend on when it is asked.
+        """
+        ...
+
     def list_of(self, numbers: Sequence[int]) -> Any:
         """A list as the one value that `members` takes."""
         ...

@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import random
 from typing import Any
 from urllib.parse import quote
@@ -95,6 +95,9 @@ class DuckdbSession(Session):
             if self._turn is not None:
                 self._turn.release()
                 self._turn = None
+
+    def arrow(self, statement: str, parameters: Row, size: int) -> Iterator[Any]:
+        yield from self._execute(statement, parameters).to_arrow_reader(size)
 
     def _write(self, write: Write) -> int:
         if not isinstance(write, Change) and len(rows_of(write)[1]) >= _BULK_ROWS:
@@ -186,6 +189,13 @@ class DuckdbDialect:
         from duckdb_engine import ConnectionWrapper
 
         return ConnectionWrapper(self.connect())
+
+    def text_or_mark(self, column: str) -> str:
+        return column
+
+    def arrow(self, session: Session, statement: str, parameters: Row, size: int) -> Iterator[Any]:
+        assert isinstance(session, DuckdbSession)
+        yield from session.arrow(statement, parameters, size)
 
     def index_hint(self, name: str) -> str:
         del name

@@ -11,14 +11,14 @@ from itertools import count
 from typing import Any
 from urllib.parse import unquote
 
-from deltasql.errors import ConfigError, DeltaSqlError, DurabilityWarning, UnsupportedError
+from deltasql.errors import ConfigError, DeltaSqlError, DurabilityWarning, LedgerUnavailableError, UnsupportedError
 from deltasql.ledger.contracts import LIVE
 from deltasql.ledger.dialects.base import LOCK_TIMEOUT_SECONDS, EndLives, Insert, Mode, Row, Session, Write, rows_of
 from deltasql.ledger.dialects.sqlstate import classify
 
 try:
     import psycopg
-    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
     from psycopg.pq import Conninfo
     from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 except ImportError as error:
@@ -274,6 +274,26 @@ class PostgresDialect:
 
     def sqlalchemy_url(self) -> str:
         return "postgresql+psycopg://"
+
+    def text_or_mark(self, column: str) -> str:
+        return column
+
+    def arrow(self, session: Session, statement: str, parameters: Row, size: int) -> Iterator[Any]:
+        del session, size
+        from adbc_driver_postgresql import dbapi
+
+        try:
+            with (
+                dbapi.connect(make_conninfo(**self._parameters)) as connection,
+                connection.cursor() as cursor,
+            ):
+                cursor.execute(self.respell(statement), tuple(parameters))
+                yield from cursor.fetch_record_batch()
+        except dbapi.Error as error:
+            raise LedgerUnavailableError(
+                f"the ledger in {self.shown()} could not be read as Arrow ({getattr(error, 'sqlstate', None)})",
+                hint="make sure the server runs and can be reached, then try again",
+            ) from error
 
     def index_hint(self, name: str) -> str:
         del name

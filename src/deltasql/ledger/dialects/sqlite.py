@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +17,8 @@ from deltasql.errors import (
     LedgerError,
     LedgerFullError,
 )
-from deltasql.ledger.dialects.base import LOCK_TIMEOUT_SECONDS, Session
+from deltasql.ledger.arrow import NO_TEXT
+from deltasql.ledger.dialects.base import LOCK_TIMEOUT_SECONDS, Row, Session
 from deltasql.ledger.dialects.paths import path_in
 
 _RETRY_SECONDS = 0.005
@@ -80,6 +81,26 @@ class SqliteDialect:
 
     def sqlalchemy_connection(self) -> Any:
         return self.connect()
+
+    def text_or_mark(self, column: str) -> str:
+        # Its driver for Arrow takes a column for numbers whose first values are all NULL.
+        return f"COALESCE({column}, char({ord(NO_TEXT)}))"
+
+    def arrow(self, session: Session, statement: str, parameters: Row, size: int) -> Iterator[Any]:
+        del session
+        from adbc_driver_sqlite import StatementOptions, dbapi
+
+        try:
+            with (
+                dbapi.connect(str(self.path)) as connection,
+                connection.cursor(adbc_stmt_kwargs={StatementOptions.BATCH_ROWS.value: str(size)}) as cursor,
+            ):
+                cursor.execute(statement, tuple(parameters))
+                yield from cursor.fetch_record_batch()
+        except dbapi.Error as error:
+            raise LedgerError(
+                f"the ledger {self.path} could not be read as Arrow: {error}", hint="the text says why; try again"
+            ) from error
 
     def index_hint(self, name: str) -> str:
         # Without statistics of the data it would take the first index that fits.

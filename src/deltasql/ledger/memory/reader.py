@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltasql.ledger.contracts import HistoryEntry, MirrorState, RecordedCommit, TableEntry, TableHead, TableState
 from deltasql.ledger.memory.tables import Contents
 from deltasql.ledger.records import check_text
-from deltasql.ledger.refusals import no_table, no_version
+from deltasql.ledger.refusals import check_limit, check_version, no_table, no_version
 from deltasql.ledger.registry import check_name
 from deltasql.protocol.actions import (
     AddFile,
@@ -50,6 +50,7 @@ class MemoryTxnLogReader:
     def state(self, table: TableEntry, version: int | None = None) -> TableState:
         found = self._contents.table(table)
         wanted = found.head.version if version is None else version
+        check_version(wanted)
         for commit in found.commits:
             if commit.version == wanted:
                 protocol, metadata = found.at(wanted).require(table.name)
@@ -103,6 +104,7 @@ class MemoryTxnLogReader:
 
     def history(self, table: TableEntry, limit: int | None = None, *, since: int = -1) -> list[HistoryEntry]:
         found = self._contents.table(table)
+        check_limit(limit)
         newer = [commit for commit in found.commits[::-1] if commit.version > since]
         return [_history_entry(commit, found.statuses[commit.version].state) for commit in newer[:limit]]
 
