@@ -29,7 +29,15 @@ from deltasql.ops.alter import (
 from deltasql.ops.as_of import LakeView, view_at
 from deltasql.ops.commit import Terms, draft_commit, is_append
 from deltasql.ops.create import draft_create
+from deltasql.ops.history import describe_history
 from deltasql.ops.leftovers import SAFE_AGE, Leftover, find_leftovers
+from deltasql.ops.lifecycle import DropReport, drop_table
+from deltasql.ops.properties import (
+    draft_add_constraint,
+    draft_drop_constraint,
+    draft_set_properties,
+    draft_unset_properties,
+)
 from deltasql.ops.services import Services, open_services
 from deltasql.ops.snapshot import Snapshot, Timestamp, snapshot_at
 from deltasql.ops.transaction import Transaction
@@ -114,6 +122,19 @@ class Lake:
     def table(self, name: str) -> Table:
         return Table(self, self._services, self._services.reader.table(name))
 
+    def rename_table(self, name: str, new_name: str) -> Table:
+        """Give a table another name. Its location stays."""
+        renamed = self._services.lifecycle.rename(self._services.reader.table(name), new_name)
+        return Table(self, self._services, renamed)
+
+    def drop_table(self, name: str, data: bool = False, *, force: bool = False) -> DropReport:
+        """Take a table out of the ledger; with `data` its folder is removed too.
+
+        With versions that are not in its log yet it is refused, unless with `force`.
+        """
+        services = self._services
+        return drop_table(services, services.lifecycle, services.reader.table(name), data=data, force=force)
+
     def tables(self) -> list[Table]:
         return [Table(self, self._services, entry) for entry in self._services.reader.tables()]
 
@@ -140,8 +161,6 @@ class Lake:
 
     def audit(self, table: str | None = None, limit: int = 100) -> list[AuditEntry]:
         """Who committed, adopted, quarantined, rebuilt; newest first."""
-        if table is not None:
-            self._services.reader.table(table)
         return self._services.audit.entries(table, limit)
 
     def as_of(self, timestamp: Timestamp) -> LakeView:
@@ -358,6 +377,31 @@ class Table:
             return Committed(table=self.name, version=snapshot.version, timestamp=snapshot.timestamp)
         return self._commit(draft, Terms())
 
+    def set_properties(self, properties: Mapping[str, str]) -> Committed:
+        """Give properties new values; all others stay."""
+        snapshot = self.snapshot()
+        return self._change(snapshot, draft_set_properties(self._entry, snapshot, properties))
+
+    def unset_properties(self, names: Sequence[str], *, if_exists: bool = False) -> Committed:
+        """Take properties away, so that their defaults hold."""
+        snapshot = self.snapshot()
+        draft = draft_unset_properties(self._entry, snapshot, names, if_exists=if_exists)
+        return self._change(snapshot, draft)
+
+    def add_constraint(self, name: str, expression: str) -> Committed:
+        """Let every row make `expression` true, from now on. The rows that are there are looked at first."""
+        snapshot = self.snapshot()
+        return self._change(snapshot, draft_add_constraint(self._entry, snapshot, name, expression))
+
+    def drop_constraint(self, name: str, *, if_exists: bool = False) -> Committed:
+        snapshot = self.snapshot()
+        draft = draft_drop_constraint(self._entry, snapshot, name, if_exists=if_exists)
+        return self._change(snapshot, draft)
+
+    def describe_history(self, limit: int | None = None) -> pa.Table:
+        """The commits, newest first, in the columns of Delta's DESCRIBE HISTORY."""
+        return describe_history(self._services.reader, self._entry, limit)
+
     def version_of(self, token: str) -> int | None:
         """The version that was committed with this token: how a Spark job's caller finds what it wrote."""
         return self._services.reader.version_of(self._entry, token)
@@ -409,6 +453,11 @@ class Table:
     def mirror_status(self, *, unpublished_only: bool = False) -> list[MirrorStatus]:
         """How the publication of each version stands."""
         return self._services.outbox.status(self._entry, unpublished_only=unpublished_only)
+
+    def _change(self, snapshot: Snapshot, draft: CommitDraft | None) -> Committed:
+        if draft is None:
+            return Committed(table=self.name, version=snapshot.version, timestamp=snapshot.timestamp)
+        return self._commit(draft, Terms())
 
     def _commit(self, draft: CommitDraft, terms: Terms) -> Committed:
         return self._services.commit([terms.apply(draft)])[0]

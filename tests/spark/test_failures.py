@@ -23,7 +23,7 @@ from pyspark.sql.functions import lit, udf
 import deltasql
 from deltasql import Table
 from deltasql.failpoints import arm
-from deltasql.ledger import dialects
+from deltasql.ledger.dialects import sqlite
 from deltasql.spark.source import DeltaSqlDataSource, FilesWritten, TableWriter
 from spark_lakes import SparkLake
 
@@ -235,7 +235,7 @@ def test_a_ledger_that_is_gone_when_the_job_commits(here: SparkLake, failing: Fa
 def test_a_ledger_that_is_locked_when_the_job_commits(here: SparkLake, failing: Failing) -> None:
     class Impatient(TableWriter):
         def commit(self, messages: list[Any]) -> None:
-            dialects.LOCK_TIMEOUT_SECONDS = 0.1
+            sqlite.LOCK_TIMEOUT_SECONDS = 0.1
             super().commit(messages)
 
     source = registered(here.spark, Impatient)

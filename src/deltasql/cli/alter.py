@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltasql.cli import verbs
 from deltasql.cli.failures import FAILURE
 from deltasql.cli.options import AsJson, LedgerUrl, TableName, open_lake
 from deltasql.cli.output import instant, print_fields, print_json, print_line, print_problem, printable
@@ -40,7 +39,7 @@ def set_properties(
     """Set properties of a table."""
     given = pairs(properties, "delta.appendOnly=true")
     with open_lake(ledger) as lake:
-        committed = verbs.set_properties(lake, name, given)
+        committed = lake.table(name).set_properties(given)
     print_committed(committed, as_json=as_json)
 
 
@@ -55,7 +54,7 @@ def unset_properties(
 ) -> None:
     """Take properties away, so that their defaults hold."""
     with open_lake(ledger) as lake:
-        committed = verbs.unset_properties(lake, name, properties, if_exists=if_exists)
+        committed = lake.table(name).unset_properties(properties, if_exists=if_exists)
     print_committed(committed, as_json=as_json)
 
 
@@ -74,7 +73,7 @@ def add_constraint(
     The rows that are there are looked at first; where one of them does not satisfy it, nothing is changed.
     """
     with open_lake(ledger) as lake:
-        committed = verbs.add_constraint(lake, name, constraint, expression)
+        committed = lake.table(name).add_constraint(constraint, expression)
     print_committed(committed, as_json=as_json)
 
 
@@ -88,7 +87,7 @@ def drop_constraint(
 ) -> None:
     """Drop a constraint."""
     with open_lake(ledger) as lake:
-        committed = verbs.drop_constraint(lake, name, constraint, if_exists=if_exists)
+        committed = lake.table(name).drop_constraint(constraint, if_exists=if_exists)
     print_committed(committed, as_json=as_json)
 
 
@@ -100,7 +99,7 @@ def rename(
 ) -> None:
     """Give a table another name; its files stay."""
     with open_lake(ledger) as lake:
-        location = verbs.rename_table(lake, name, new_name)
+        location = lake.rename_table(name, new_name).location
     document = {"name": new_name, "before": name, "location": location}
     if as_json:
         print_json(document)
@@ -124,7 +123,7 @@ def drop(
         if not (yes or _confirmed(name, location, data=data)):
             print_problem("nothing was dropped", None)
             raise typer.Exit(FAILURE)
-        report = verbs.drop_table(lake, name, data=data, force=force)
+        report = lake.drop_table(name, data, force=force)
     if as_json:
         print_json(report)
         return

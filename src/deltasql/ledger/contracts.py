@@ -55,6 +55,8 @@ class CommitDraft(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     actions: Sequence[Action]
     operation: str
+    # Which table had the name when the commit was made; another one that has it by now is refused.
+    table_id: int | None = None
     parameters: Mapping[str, Any] = {}
     metrics: Mapping[str, str] = {}
     user_metadata: str | None = None

@@ -57,6 +57,8 @@ class SqlOutbox:
             row = session.row(sql.SELECT_LEASE + session.dialect.lock_row, (table.table_id,))
             me = (self._holder, self._host, os.getpid())
             if row is None:
+                # Of a table that was dropped there must be no lease; and none is dropped while this looks.
+                _mirror_head(session, table, session.dialect.lock_row)
                 if session.change(sql.INSERT_LEASE, (table.table_id, *me, 1, expires)) != 1:
                     return None
                 return Lease(table_id=table.table_id, holder=self._holder, fence=1, seconds=seconds)
@@ -117,8 +119,8 @@ def _kept(text: str) -> str:
     return text[:MAX_ERROR_TEXT].replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
-def _mirror_head(session: Session, table: TableEntry) -> MirrorHead:
-    row = session.row(sql.SELECT_MIRROR_HEAD, (table.table_id,))
+def _mirror_head(session: Session, table: TableEntry, lock: str = "") -> MirrorHead:
+    row = session.row(sql.SELECT_MIRROR_HEAD + lock, (table.table_id,))
     if row is None:
         raise no_table(table.name)
     return MirrorHead(
@@ -128,6 +130,8 @@ def _mirror_head(session: Session, table: TableEntry) -> MirrorHead:
 
 def _require_lease(session: Session, table: TableEntry, lease: Lease) -> None:
     row = session.row(sql.SELECT_LEASE + session.dialect.lock_row, (table.table_id,))
+    if row is None:
+        _mirror_head(session, table)
     # One that was given back (see RELEASE_LEASE) is lost too, even where nobody has taken it yet.
     if row is None or (row[0], row[3]) != (lease.holder, lease.fence) or row[4] == 0:
         raise lease_lost(table)

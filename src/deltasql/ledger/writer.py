@@ -176,7 +176,7 @@ def _target(session: Session, draft: CommitDraft, attempt: _Attempt) -> _Target:
         if existing is None or not session.row(sql.SELECT_TOKEN, (existing.table_id, attempt.token(draft))):
             return _Target(_create(session, draft.table, draft.create_at), Head(), session.now())
     row = session.row(sql.select_target(dialect.clock) + dialect.lock_head, (draft.table,))
-    if row is None:
+    if row is None or draft.table_id not in (None, row[0]):
         raise no_table(draft.table)
     entry, head, digest = TableEntry(table_id=row[0], name=row[1], location=row[2]), Head(*row[5:]), row[4]
     # The hash tells a version that was made anew from the one that was known.

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from deltasql.config import DEFAULT_MIRROR, MirrorSettings
-from deltasql.errors import DeltaSqlError, LedgerBusyError, NotFoundError
+from deltasql.errors import DeltaSqlError, LedgerBusyError, NotFoundError, TableNotFoundError
 from deltasql.events import (
     CheckpointFailed,
     CheckpointPublished,
@@ -77,7 +77,15 @@ class MirrorEngine:
     def run(self, tables: Iterable[TableEntry] | None = None) -> MirrorReport:
         """Publish every version that is pending now; one bad table does not stop the others."""
         chosen = self._reader.tables() if tables is None else tables
-        return MirrorReport(tables=tuple(self.publish_table(table) for table in chosen))
+        reports = [self._publish_unless_dropped(table) for table in chosen]
+        return MirrorReport(tables=tuple(report for report in reports if report is not None))
+
+    def _publish_unless_dropped(self, table: TableEntry) -> TableReport | None:
+        """None where the table was dropped meanwhile: there is nothing to publish, and nothing to tell."""
+        try:
+            return self.publish_table(table)
+        except TableNotFoundError:
+            return None
 
     def publish_table(self, table: TableEntry) -> TableReport:
         """Publish one table up to its present head."""

@@ -255,6 +255,7 @@ def _draft(
         actions.append(protocol)
     return CommitDraft(
         table=entry.name,
+        table_id=entry.table_id,
         actions=actions,
         operation=operation,
         parameters=parameters,

@@ -76,6 +76,7 @@ def draft_commit(
     )
     return CommitDraft(
         table=entry.name,
+        table_id=entry.table_id,
         actions=actions,
         operation=operation,
         read_version=snapshot.version if read_version is None else read_version,

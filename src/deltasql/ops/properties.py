@@ -142,6 +142,7 @@ def _draft(
     actions: list[Action] = [metadata] if protocol == snapshot.protocol else [metadata, protocol]
     return CommitDraft(
         table=entry.name,
+        table_id=entry.table_id,
         actions=actions,
         operation=operation,
         parameters=parameters,

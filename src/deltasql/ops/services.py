@@ -11,6 +11,7 @@ from deltasql.events import Sink, TableCommitted, ignore
 from deltasql.ledger.audit import SqlAudit, this_actor
 from deltasql.ledger.contracts import CommitDraft, Outbox, TxnLogReader, TxnLogWriter
 from deltasql.ledger.engine import open_ledger
+from deltasql.ledger.lifecycle import Lifecycle, SqlLifecycle
 from deltasql.ledger.listening import Listener, listen
 from deltasql.ledger.outbox import SqlOutbox
 from deltasql.ledger.reader import SqlTxnLogReader
@@ -30,6 +31,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     writer: TxnLogWriter
     outbox: Outbox
     audit: SqlAudit
+    lifecycle: Lifecycle
     # Hears of commits, whoever makes them.
     listen: Callable[[], Listener]
     storage_options: Mapping[str, str]
@@ -80,6 +82,7 @@ def open_services(
         writer=SqlTxnLogWriter(database, who),
         outbox=SqlOutbox(database, who),
         audit=SqlAudit(database, who),
+        lifecycle=SqlLifecycle(database, who),
         listen=lambda: listen(database.dialect),
         storage_options=options,
         sink=sink,

@@ -12,18 +12,18 @@ import pyarrow.compute as pc
 from deltasql.errors import InvalidInputError, UnsupportedError
 from deltasql.ledger.contracts import CommitDraft, TableEntry
 from deltasql.ops.alter import evolved
+from deltasql.ops.constraints import enforce
 from deltasql.ops.files import write_files
 from deltasql.ops.services import Services
 from deltasql.ops.snapshot import Snapshot
 from deltasql.protocol.actions import Action, AddFile, Metadata, RemoveFile
-from deltasql.protocol.arrow import as_table, conform
+from deltasql.protocol.arrow import as_table
 from deltasql.protocol.conflicts import Reads
 from deltasql.protocol.features import check_readable, check_writable, keeps_row_ids
 from deltasql.protocol.jsonlog import dump_json
 from deltasql.protocol.predicate import Predicate, parse, to_sql
 from deltasql.protocol.properties import append_only
 from deltasql.protocol.rows import evaluate
-from deltasql.protocol.schema import parse_schema
 from deltasql.protocol.skipping import matches_all
 
 
@@ -56,6 +56,7 @@ def append_of(
     """The commit that adds files that are written already."""
     return CommitDraft(
         table=entry.name,
+        table_id=entry.table_id,
         actions=adds,
         operation="WRITE",
         parameters={"mode": "Append", "partitionBy": "[]"},
@@ -102,6 +103,7 @@ def _overwrite(
 ) -> CommitDraft:
     return CommitDraft(
         table=entry.name,
+        table_id=entry.table_id,
         actions=[*deletion.removes, *deletion.adds, *adds],
         operation="WRITE",
         parameters={"mode": "Overwrite", "partitionBy": "[]", **parameters},
@@ -131,6 +133,7 @@ def draft_delete(
     }
     return CommitDraft(
         table=entry.name,
+        table_id=entry.table_id,
         actions=[*deletion.removes, *deletion.adds],
         operation="DELETE",
         parameters={"predicate": dump_json([to_sql(predicate)]).decode()},
@@ -151,7 +154,7 @@ def _fit(
 ) -> pa.Table:
     metadata = metadata or snapshot.metadata
     check_writable(entry.name, snapshot.protocol, metadata, fresh_row_ids=fresh_row_ids)
-    return conform(as_table(data), parse_schema(metadata.schema_string), table=entry.name, fill=fill)
+    return enforce(metadata, snapshot.protocol, as_table(data), table=entry.name, fill=fill)
 
 
 def _delete_rows(services: Services, entry: TableEntry, snapshot: Snapshot, predicate: Predicate) -> _Deletion:

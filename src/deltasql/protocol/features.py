@@ -65,6 +65,8 @@ FEATURES = {
 
 # Features that are kept wherever rows are read and written.
 _KEPT = frozenset({"columnMapping", "typeWidening", "typeWidening-preview"})
+# Features whose rules `ops.constraints` keeps, or refuses by name, for every row that is written.
+_ENFORCED = frozenset({"checkConstraints", "invariants", "generatedColumns", "allowColumnDefaults"})
 # What may be switched on in a table whose rows deltasql writes. Those in the last lines are harmless until a table
 # uses them, which `_used` looks for.
 _WRITABLE = (
@@ -212,7 +214,7 @@ def check_writable(table: str, protocol: TableProtocol, metadata: Metadata, *, f
         raise _refuse(table, f"needs writer version {protocol.min_writer_version}", "writing to it")
     check_committable(table, protocol, metadata)
     active = writer_features(protocol)
-    used = active & (_used(parse_schema(metadata.schema_string), metadata) - _KEPT)
+    used = active & (_used(parse_schema(metadata.schema_string), metadata) - _KEPT - _ENFORCED)
     writable = _WRITABLE | {"rowTracking"} if fresh_row_ids else _WRITABLE
     if blocked := sorted(used | (active - writable)):
         raise _refuse(table, f"uses {', '.join(blocked)}", "writing rows to it")

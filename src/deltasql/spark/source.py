@@ -25,11 +25,11 @@ from pyspark.sql.types import StructType as SparkStruct
 
 from deltasql.errors import ConfigError
 from deltasql.ledger.contracts import TableEntry
+from deltasql.ops.constraints import enforce
 from deltasql.ops.services import Services, open_services
 from deltasql.ops.snapshot import Snapshot, snapshot_at
 from deltasql.ops.write import append_of, overwrite_of, refuse_append_only
 from deltasql.protocol.actions import AddFile, Metadata
-from deltasql.protocol.arrow import conform
 from deltasql.protocol.features import check_readable, check_writable
 from deltasql.protocol.predicate import Predicate, parse
 from deltasql.protocol.predicate_tree import all_of
@@ -141,13 +141,14 @@ class TableWriter(DataSourceArrowWriter):
             if overwrite:
                 refuse_append_only(entry, snapshot)
             # Told here, beside the driver, and not by the first task that meets a row.
-            conform(_empty_rows(schema), snapshot.structure, table=entry.name)
+            enforce(snapshot.metadata, snapshot.protocol, _empty_rows(schema), table=entry.name)
             self._read_version = snapshot.version
             self._task = WriteTask(
                 table=entry.name,
                 location=entry.location,
                 storage=options.storage,
                 metadata=snapshot.metadata,
+                protocol=snapshot.protocol,
                 max_file_bytes=options.max_file_bytes,
             )
 

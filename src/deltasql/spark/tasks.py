@@ -15,9 +15,9 @@ from deltasql.log.target import CheckpointWritten
 from deltasql.log.writer import DeltaLog
 from deltasql.mirror.checkpoint import write_checkpoint
 from deltasql.mirror.publish import Failure, Outcome, find_foreign, publish_versions
+from deltasql.ops.constraints import rules_of
 from deltasql.ops.files import TARGET_FILE_BYTES, RowWriter, read_file
-from deltasql.protocol.actions import AddFile, Metadata
-from deltasql.protocol.arrow import conform
+from deltasql.protocol.actions import AddFile, Metadata, TableProtocol
 from deltasql.protocol.predicate import parse
 from deltasql.protocol.rows import evaluate
 from deltasql.protocol.schema import parse_schema
@@ -34,12 +34,13 @@ class WriteTask(msgspec.Struct, frozen=True, kw_only=True):
     location: str
     storage: Mapping[str, str]
     metadata: Metadata
+    protocol: TableProtocol
     max_file_bytes: int | None = None
 
 
 def write_rows(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> tuple[list[AddFile], int]:
     """Write a partition's rows straight to the store; the files' actions and the number of rows come back."""
-    schema = parse_schema(task.metadata.schema_string)
+    rules = rules_of(task.metadata, task.protocol, table=task.table)
     writer = RowWriter(
         open_store(task.location, task.storage),
         task.metadata,
@@ -47,7 +48,7 @@ def write_rows(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> tuple[list
     )
     count = 0
     for batch in batches:
-        writer.write(conform(pa.Table.from_batches([batch]), schema, table=task.table))
+        writer.write(rules.fit(pa.Table.from_batches([batch])))
         count += batch.num_rows
     return writer.close(), count
 

@@ -246,14 +246,15 @@ def test_a_ledger_may_live_in_a_schema_of_its_own(empty_url: str, server: Postgr
     assert found == [("lake",)]
 
 
-def test_a_migration_waits_for_whoever_changes_the_lake(ledger: Ledger) -> None:
-    impatient = Ledger(f"{ledger.url}?lock_timeout=1")
-    with ledger.write() as session:
+def test_a_migration_waits_for_whoever_changes_the_lake(empty_url: str) -> None:
+    other, impatient = Ledger(empty_url), Ledger(f"{empty_url}?lock_timeout=1")
+    with other.write() as session:
         session.lock_lake()
         with pytest.raises(LedgerBusyError):
             migrate(impatient)
     assert migrate(impatient) == SCHEMA_VERSION
     impatient.close()
+    other.close()
 
 
 # -- encryption -------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 from alter_samples import alter, alter_looking, append_merging, draft_merging, rows_of
 from client_samples import MONDAY, TUESDAY, ids
 from deltasql.client import Lake, Table
-from deltasql.errors import ConflictError, InvalidInputError, SchemaError, UnsupportedError
+from deltasql.errors import ConflictError, DeltaSqlError, InvalidInputError, SchemaError, UnsupportedError
 from deltasql.ledger.contracts import CommitDraft
 from deltasql.ops.alter import (
     draft_add_columns,
@@ -57,7 +57,7 @@ def describe(table: Table, schema: StructType) -> None:
     table._services.commit([CommitDraft(table=table.name, actions=[metadata], operation="CHANGE COLUMN")])
 
 
-def refused(kind: type[Exception], change: Callable[[], object]) -> Any:
+def refused(kind: type[DeltaSqlError], change: Callable[[], object]) -> Any:
     with pytest.raises(kind) as caught:
         change()
     assert caught.value.hint

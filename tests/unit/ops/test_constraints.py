@@ -23,7 +23,7 @@ PROTOCOL = TableProtocol(min_reader_version=1, min_writer_version=7, writer_feat
 NOON = datetime(2026, 1, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 
 
-def column(name: str, kind: Any = "long", *, nullable: bool = True, **metadata: Any) -> dict[str, Any]:
+def column(name: str, kind: Any = "long", *, nullable: Any = True, **metadata: Any) -> dict[str, Any]:
     return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata}
 
 

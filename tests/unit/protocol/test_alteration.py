@@ -47,7 +47,8 @@ def names(schema: StructType, *path: str) -> tuple[str, ...]:
         return schema.names
     field = schema
     for name in path:
-        kind = field.field(name).type if isinstance(field, StructType) and field.field(name) else None
+        found = field.field(name) if isinstance(field, StructType) else None
+        kind = None if found is None else found.type
         if isinstance(field, ArrayType):
             kind = field.element_type
         elif isinstance(field, MapType):

@@ -84,7 +84,6 @@ WIDENED = field(**{"delta.typeChanges": [{"fromType": "integer", "toType": "long
         (features("rowTracking"), metadata(), "rowTracking"),
         (features("somethingNew"), metadata(), "somethingNew"),
         (TableProtocol(min_reader_version=1, min_writer_version=8), metadata(), "writer version 8"),
-        (features("checkConstraints"), metadata(constraints_positive="id > 0"), "checkConstraints"),
         (features("changeDataFeed"), metadata(enableChangeDataFeed="true"), "changeDataFeed"),
         (
             features("columnMapping", reader=("columnMapping",)),
@@ -93,10 +92,7 @@ WIDENED = field(**{"delta.typeChanges": [{"fromType": "integer", "toType": "long
         ),
         (features(), metadata(columnMapping_mode="name"), "columnMapping"),
         (features("icebergCompatV2"), metadata(), "icebergCompatV2"),
-        (features("invariants"), metadata(field(**{"delta.invariants": "{}"})), "invariants"),
-        (features("generatedColumns"), metadata(field(**{"delta.generationExpression": "1"})), "generatedColumns"),
         (features("identityColumns"), metadata(field(**{"delta.identity.start": 1})), "identityColumns"),
-        (TableProtocol(min_reader_version=1, min_writer_version=3), metadata(constraints_c="x"), "checkConstraints"),
     ],
 )
 def test_writing_is_refused_where_a_promise_would_be_broken(

@@ -76,7 +76,7 @@ def _stage(tables: _Tables, draft: CommitDraft, contents: Contents) -> MemoryTab
     found = next((table for table in tables.values() if table.entry.name == draft.table), None)
     if draft.create_at is not None and (found is None or _known(found, draft) is None):
         return _create(tables, draft.table, draft.create_at, next(contents.numbers))
-    if found is None:
+    if found is None or draft.table_id not in (None, found.entry.table_id):
         raise no_table(draft.table)
     tables[found.entry.table_id] = copied = found.copy()
     return copied
