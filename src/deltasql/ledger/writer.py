@@ -48,6 +48,11 @@ class _Attempt(msgspec.Struct):
     number: int = 0
     # Whether an earlier try may have landed without our hearing of it.
     unknown: bool = False
+    # Whether this try has come to its COMMIT.
+    ending: bool = False
+
+    def end(self) -> None:
+        self.unknown = self.ending = True
 
     def token(self, draft: CommitDraft) -> str:
         """What the commit is known by. One that was given none gets one, so that a lost answer can be asked for."""
@@ -78,18 +83,19 @@ class SqlTxnLogWriter:
 
     def _commit(self, prepared: Sequence[Prepared], attempt: _Attempt) -> tuple[Committed, ...]:
         attempt.number += 1
-        ending = False
+        attempt.ending = False
         try:
             with self._ledger.write() as session:
-                result = self._commit_all(session, prepared, attempt)
                 session.announce()
-                failpoint("before_sql_commit")
-                ending = attempt.unknown = True
+                result = self._commit_all(session, prepared, attempt)
+                if not attempt.ending:
+                    failpoint("before_sql_commit")
+                    attempt.end()
         except LedgerUnavailableError:
             raise
         except LedgerError:
             # The database itself has said that it did not commit.
-            attempt.unknown = attempt.unknown and not ending
+            attempt.unknown = attempt.unknown and not attempt.ending
             raise
         failpoint("after_sql_commit")
         return result
@@ -136,7 +142,15 @@ class SqlTxnLogWriter:
         token, operation = attempt.token(item.draft), item.draft.operation
         writes = commit_writes(entry, standing, info, operation, token, group_id, self._actor, placed.places)
         moved = Change(sql.MOVE_HEAD, (*msgspec.structs.astuple(standing.head), entry.table_id, target.head.version))
-        counts = session.send([*writes.statements, *placed.writes, moved])
+        committed = Committed(table=entry.name, version=standing.head.version, timestamp=timestamp, group_id=group_id)
+        statements = [*writes.statements, *placed.writes, moved]
+        if group is None and not writes.removes and session.may_end_with(statements):
+            failpoint("after_head_moved")
+            failpoint("before_sql_commit")
+            attempt.end()
+            session.end_with(statements)
+            return committed
+        counts = session.send(statements)
         writes.check(session, counts)
         if counts[-1] != 1:
             raise LedgerBusyError(
@@ -144,7 +158,7 @@ class SqlTxnLogWriter:
                 hint="repeat the commit; nothing was written",
             )
         failpoint("after_head_moved")
-        return Committed(table=entry.name, version=standing.head.version, timestamp=timestamp, group_id=group_id)
+        return committed
 
     def adopt(
         self,

@@ -117,6 +117,15 @@ class Session:
         """
         return [self._write(write) for write in writes]
 
+    def may_end_with(self, writes: Sequence[Write]) -> bool:
+        """Whether these writes and the commit after them can be sent as one; only worth it where waits are dear."""
+        del writes
+        return False
+
+    def end_with(self, writes: Sequence[Write]) -> None:
+        """Run these and commit, if the last of them touches one row; an error, and nothing is committed, if not."""
+        raise NotImplementedError
+
     def announce(self) -> None:
         """Wake those who listen for commits, once this one stands; for databases that can."""
 

@@ -24,6 +24,7 @@ _RACES = frozenset(
         "40P01",  # deadlock_detected
         "23505",  # unique_violation: somebody else was first; a second look finds what they made
         "55006",  # object_in_use
+        "22012",  # division_by_zero: our own guard found that a row was not as it was when it was locked
     }
 )
 _LOCKED = frozenset({"55P03", "57014"})  # lock_not_available, query_canceled
