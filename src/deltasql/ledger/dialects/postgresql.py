@@ -278,6 +278,8 @@ class PostgresDialect:
         try:
             connection = psycopg.connect(**self._parameters, autocommit=True)  # pyright: ignore[reportArgumentType]
             connection.execute(f"SET lock_timeout = '{self._lock_timeout}s'".encode())
+            # What is asked again and again looks up single rows: to plan it anew each time would cost more than it.
+            connection.execute("SET plan_cache_mode = force_generic_plan")
         except psycopg.Error as error:
             raise classify(error, self.shown()) from error
         # One type for all integers: else each size of a number would be a prepared statement of its own.
