@@ -26,6 +26,7 @@ test-full: setup ## Run every test, the slow ones too
 
 bench: setup ## Measure beside peers; results are kept in bench/results (an idle machine, please)
 	@$(VENV)/bin/python -m bench.commits
+	@$(VENV)/bin/python -m bench.planning
 	@$(VENV)/bin/python -m bench.spark_write
 
 bench-check: setup ## Hold the kept results against the bars

@@ -37,9 +37,9 @@ def alternate(peers: Mapping[str, Callable[[int], object]], rounds: int) -> dict
             started = time.perf_counter()
             counted = run(number)
             taken = counted if isinstance(counted, float) else time.perf_counter() - started
-            print(f"  round {number}  {name:<24} {taken:8.2f} s{'  (warm-up)' if number == 0 else ''}", flush=True)
+            print(f"  round {number}  {name:<24} {taken:9.4f} s{'  (warm-up)' if number == 0 else ''}", flush=True)
             if number:
-                seconds[name].append(round(taken, 3))
+                seconds[name].append(round(taken, 6))
     return seconds
 
 
@@ -53,7 +53,7 @@ def keep(name: str, what: str, seconds: Mapping[str, list[float]], ratios: Mappi
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cores": os.cpu_count(), "system": platform.system(), "python": platform.python_version()},
         "versions": {package: version(package) for package in PACKAGES},
-        "median_seconds": {peer: round(statistics.median(times), 3) for peer, times in seconds.items()},
+        "median_seconds": {peer: round(statistics.median(times), 6) for peer, times in seconds.items()},
         "seconds": dict(seconds),
         "ratios": {ratio: round(value, 3) for ratio, value in ratios.items()},
         **more,

@@ -58,7 +58,7 @@ class SqlOutbox:
             me = (self._holder, self._host, os.getpid())
             if row is None:
                 # Of a table that was dropped there must be no lease; and none is dropped while this looks.
-                _mirror_head(session, table, session.dialect.lock_row)
+                _mirror_head(session, table, locked=True)
                 if session.change(sql.INSERT_LEASE, (table.table_id, *me, 1, expires)) != 1:
                     return None
                 return Lease(table_id=table.table_id, holder=self._holder, fence=1, seconds=seconds)
@@ -119,8 +119,9 @@ def _kept(text: str) -> str:
     return text[:MAX_ERROR_TEXT].replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
-def _mirror_head(session: Session, table: TableEntry, lock: str = "") -> MirrorHead:
-    row = session.row(sql.SELECT_MIRROR_HEAD + lock, (table.table_id,))
+def _mirror_head(session: Session, table: TableEntry, *, locked: bool = False) -> MirrorHead:
+    statement = sql.SELECT_MIRROR_HEAD + (session.dialect.lock_row if locked else "")
+    row = session.row(statement, (table.table_id,))
     if row is None:
         raise no_table(table.name)
     return MirrorHead(

@@ -129,11 +129,16 @@ MOVE_HEAD = (
 )
 
 
+# A commit to a table begins with its head, locked, and then asks which table that is and what time it is now.
+LOCK_HEAD = (
+    f"SELECT table_id, {', '.join(HEAD_COLUMNS)} FROM dl_table_heads "
+    "WHERE table_id = (SELECT table_id FROM dl_tables WHERE name = ?)"
+)
+
+
 def select_target(clock: str) -> str:
-    """All that a commit to a table begins with: which table, its head, and what time it is."""
-    head = ", ".join(f"h.{column}" for column in HEAD_COLUMNS)
     return (
-        f"SELECT t.table_id, t.name, t.location, {clock}, m.sha256, {head} "
+        f"SELECT t.table_id, t.name, t.location, {clock}, m.sha256 "
         "FROM dl_tables t JOIN dl_table_heads h ON h.table_id = t.table_id "
         "LEFT JOIN dl_table_versions m ON m.table_id = h.table_id AND m.version = h.layout_version WHERE t.name = ?"
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from deltasql.errors import CommitUnknownError, LedgerBusyError, LedgerError, LedgerUnavailableError
+from deltasql.errors import CommitUnknownError, LedgerBusyError, LedgerError, LedgerRaceError, LedgerUnavailableError
 from deltasql.failpoints import failpoint
 from deltasql.ledger import statements as sql
 from deltasql.ledger.adoption import insert_adopted
@@ -189,10 +189,15 @@ def _target(session: Session, draft: CommitDraft, attempt: _Attempt) -> _Target:
         existing = find_table(session, draft.table)
         if existing is None or not session.row(sql.SELECT_TOKEN, (existing.table_id, attempt.token(draft))):
             return _Target(_create(session, draft.table, draft.create_at), Head(), session.now())
-    row = session.row(sql.select_target(dialect.clock) + dialect.lock_head, (draft.table,))
-    if row is None or draft.table_id not in (None, row[0]):
+    # The second statement sees the table as it is once the first has its lock.
+    found, row = session.row_of_each(
+        [(sql.LOCK_HEAD + dialect.lock_row, (draft.table,)), (sql.select_target(dialect.clock), (draft.table,))]
+    )
+    if found is None or row is None or draft.table_id not in (None, row[0]):
         raise no_table(draft.table)
-    entry, head, digest = TableEntry(table_id=row[0], name=row[1], location=row[2]), Head(*row[5:]), row[4]
+    if found[0] != row[0]:
+        raise LedgerRaceError(f"{draft.table}: another table took this name meanwhile", hint="repeat the commit")
+    entry, head, digest = TableEntry(table_id=row[0], name=row[1], location=row[2]), Head(*found[1:]), row[4]
     # The hash tells a version that was made anew from the one that was known.
     layout_key = (entry.table_id, head.layout_version, digest) if digest else None
     return _Target(entry, head, int(row[3]), layout_key)

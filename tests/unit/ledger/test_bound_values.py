@@ -33,7 +33,7 @@ SCHEMA_ATTRIBUTES = {"table", "columns", "end", "key", "statement"}
 ROW_TYPES = {"Insert", "EndLives", "Write", "Change"}
 # What an object keeps of a database: its own spelling of things, and one number that was checked.
 DIALECT_ATTRIBUTES = {
-    *("clock", "lock_head", "lock_row", "find_table", "begin_write", "begin_read", "begin_migration"),
+    *("clock", "lock_row", "find_table", "begin_write", "begin_read", "begin_migration"),
     *("_beginning", "_lock_timeout"),
 }
 # Pure rearrangement of what is ours already.

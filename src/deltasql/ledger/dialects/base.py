@@ -92,6 +92,10 @@ class Session:
     def rows(self, statement: str, parameters: Row = ()) -> list[tuple[Any, ...]]:
         return self._execute(statement, parameters).fetchall()
 
+    def row_of_each(self, questions: Sequence[tuple[str, Row]]) -> list[tuple[Any, ...] | None]:
+        """A row for each question, asked in their order, with one wait where the database allows that."""
+        return [self.row(statement, parameters) for statement, parameters in questions]
+
     def batches(self, statement: str, parameters: Row, size: int) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a large answer, a part at a time. Nothing else may be asked until they are all read."""
         cursor = self._execute(statement, parameters)
@@ -166,8 +170,6 @@ class Dialect(Protocol):
     begin_migration: tuple[str, ...]
     # Appended to a statement that reads a row about to be changed.
     lock_row: str
-    # Likewise where the row to be changed is one of two that are read together.
-    lock_head: str
     # The database's own clock, in milliseconds since the epoch.
     clock: str
     # The members of a list of whole numbers that is given as one value, as a subquery or an array.

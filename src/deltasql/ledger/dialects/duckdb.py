@@ -144,7 +144,6 @@ class DuckdbDialect:
     begin_migration = ()
     # Whoever writes is alone.
     lock_row = ""
-    lock_head = ""
     clock = "epoch_ms(current_timestamp)"
     members = "IN (SELECT unnest(CAST(? AS INTEGER[])))"
     find_table = "SELECT 1 FROM duckdb_tables() WHERE table_name = ?"

@@ -112,6 +112,15 @@ class PostgresSession(Session):
         poll.register(self._connection.fileno(), select.POLLIN | select.POLLHUP | select.POLLERR)
         return not poll.poll(0)
 
+    def row_of_each(self, questions: Sequence[tuple[str, Row]]) -> list[tuple[Any, ...] | None]:
+        with self._connection.pipeline():
+            self._start()
+            answers = [
+                self._connection.execute(self._spell(statement).encode(), parameters)
+                for statement, parameters in questions
+            ]
+        return [answer.fetchone() for answer in answers]
+
     def batches(self, statement: str, parameters: Row, size: int) -> Iterator[list[tuple[Any, ...]]]:
         self._start()
         # A cursor of the server's: the client would read the whole answer into memory.
@@ -237,7 +246,6 @@ class PostgresDialect:
     # Of many processes that migrate at once one works, the others wait and find nothing to do.
     begin_migration = (begin_write, f"SELECT pg_advisory_xact_lock({_LAKE_LOCK})")
     lock_row = " FOR UPDATE"
-    lock_head = " FOR UPDATE OF h"
     clock = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
     members = "= ANY(?::integer[])"
     find_table = "SELECT 1 FROM pg_tables WHERE schemaname = ANY(current_schemas(false)) AND tablename = ?"

@@ -31,7 +31,6 @@ class SqliteDialect:
     begin_migration = (begin_write,)
     # BEGIN IMMEDIATE has locked everything already.
     lock_row = ""
-    lock_head = ""
     clock = "CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)"
     members = "IN (SELECT value FROM json_each(?))"
     find_table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
