@@ -108,9 +108,9 @@ def run(commits: int, files: int, rounds: int) -> None:
         ratios["connect and open: delta-rs / deltasql"] = median["open delta-rs"] / median["connect and open"]
         connected.close()
         what = (
-            "open: the head by a client that is connected, beside delta-rs from the checkpoint; list and plan cold, with "
-            "a new connection: all files as Arrow, or the one file of a day and a range of ids (delta-rs: the files of "
-            "that day, it has no range filter for file lists)"
+            "open: the head by a client that is connected, beside delta-rs from the checkpoint; list and plan cold, "
+            "with a new connection: all files as Arrow, or the one file of a day and a range of ids (delta-rs: the "
+            "files of that day, it has no range filter for file lists)"
         )
         print(f"kept in {keep('planning', what, seconds, ratios, commits=commits, files=files).name}")
     finally:

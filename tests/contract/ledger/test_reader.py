@@ -9,6 +9,7 @@ from deltasql.ledger.contracts import LIVE
 from deltasql.protocol.actions import AddFile, CommitInfo, DeletionVector, TableProtocol
 from deltasql.protocol.files import FILES, TOMBSTONES
 from ledger_backends import LedgerUnderTest
+from ledger_held import held_open
 from ledger_samples import METADATA, PROTOCOL, add, creation, domain, draft, metadata, paths, remove, txn
 
 pytestmark = pytest.mark.contract
@@ -219,8 +220,9 @@ def test_transactions_and_domains_are_the_latest_of_each(ledger: LedgerUnderTest
 def test_commits_are_read_in_order_and_only_as_far_as_there_are_any(ledger: LedgerUnderTest) -> None:
     table = ledger.create()
     other = ledger.create("other")
-    for n in range(300):
-        ledger.append(table, add(f"f{n}"))
+    with held_open(ledger):
+        for n in range(300):
+            ledger.append(table, add(f"f{n}"))
     ledger.append(other, add("x"))
     ranges = {(0, 0): [0], (5, 7): [5, 6, 7], (299, 10**9): [299, 300], (-5, 1): [0, 1], (7, 5): [], (301, 400): []}
     for (start, end), expected in ranges.items():
