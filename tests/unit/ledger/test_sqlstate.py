@@ -85,7 +85,7 @@ def provoke(ledger: Ledger, state: str) -> DeltaSqlError:
 
 
 STATES: dict[str, type[DeltaSqlError]] = {
-    **dict.fromkeys(("40001", "40P01", "23505", "55006"), LedgerRaceError),
+    **dict.fromkeys(("40001", "40P01", "23505", "55006", "22012"), LedgerRaceError),
     **dict.fromkeys(("55P03", "57014", "53200", "53300"), LedgerBusyError),
     **dict.fromkeys(("08000", "08006", "57P01", "57P02", "57P03", "57P05", "25P03"), LedgerUnavailableError),
     **dict.fromkeys(("28000", "28P01", "3D000", "3F000", "42501", "42P01", "25006", "22021", "22P05"), ConfigError),
@@ -93,7 +93,7 @@ STATES: dict[str, type[DeltaSqlError]] = {
     "XX001": LedgerCorruptError,
     "XX002": LedgerCorruptError,
     "54000": UnsupportedError,
-    **dict.fromkeys(("22012", "23502", "42601", "XX000", "P0001", "58030"), LedgerError),
+    **dict.fromkeys(("23502", "42601", "XX000", "P0001", "58030"), LedgerError),
 }
 
 

@@ -43,6 +43,9 @@ except ImportError as error:
     ) from error
 
 _RETRY_SECONDS = 0.02
+# What every DuckDB file begins with, in bytes, and how long its making may take.
+_HEADERS = 3 * 4_096
+_BIRTH_SECONDS = 2.0
 
 # From this many rows on they go in as one Arrow table: DuckDB takes single rows slowly.
 _BULK_ROWS = 8
@@ -169,16 +172,24 @@ class DuckdbDialect:
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """Open the file, waiting for another process to let it go, but not for ever."""
-        deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
+        began = time.monotonic()
         while True:
             try:
                 return duckdb.connect(str(self.path), config=_CONFIG)
             except duckdb.Error as error:
-                typed = self._typed(error)
-                if not isinstance(typed, LedgerBusyError) or time.monotonic() > deadline:
+                typed, waited = self._typed(error), time.monotonic() - began
+                held = isinstance(typed, LedgerBusyError) and waited <= LOCK_TIMEOUT_SECONDS
+                if not held and not (self._is_unfinished() and waited <= _BIRTH_SECONDS):
                     raise typed from error
             # Not all at the same moment again.
             time.sleep(_RETRY_SECONDS * (0.5 + random()))  # noqa: S311
+
+    def _is_unfinished(self) -> bool:
+        """Whether another process may be making the file just now: it has not got its three headers yet."""
+        try:
+            return self.path.is_file() and self.path.stat().st_size < _HEADERS
+        except OSError:
+            return False
 
     def sqlalchemy_url(self) -> str:
         return "duckdb://"
