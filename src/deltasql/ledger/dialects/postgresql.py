@@ -29,6 +29,8 @@ except ImportError as error:
 # Wakes listeners (see `listening.py`). It carries nothing: who is woken asks the ledger what there is.
 CHANNEL = "deltasql_commit"
 
+_NOTIFY = b"SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')"
+
 # From this many rows on COPY, or one statement over arrays, is worth its own round trip.
 _BULK_ROWS = 100
 
@@ -97,7 +99,8 @@ class PostgresSession(Session):
         committed = self._connection.execute("COMMIT")
         if self._announcing:
             # After the commit and outside of it: inside, all who commit to this database would queue for one lock.
-            self._connection.execute("SELECT pg_notify($1, '')", (CHANNEL,))
+            # A notice need not be durable: to wait for the disk a second time would be for nothing.
+            self._connection.execute(_NOTIFY, (CHANNEL,))
         return committed
 
     def roll_back(self) -> None:
