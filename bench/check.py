@@ -32,12 +32,18 @@ def at_least(limit: float) -> Bar:
 
 # name of the result → ratio → its bar.
 BARS = {
-    # These two are the goals: what commits without data are meant to reach.
+    # These are goals: what commits without data are meant to reach.
     "commits": {
         "delta-rs / deltasql SQLite": at_least(20),
         "delta-rs / deltasql PostgreSQL": at_least(20),
     },
     "commits_concurrent": {"deltasql / bare SQL": at_least(0.5)},
+    # So are these, for a table of 10,000 commits and 100,000 files.
+    "planning": {
+        "open: delta-rs / deltasql": at_least(50),
+        "list: delta-rs / deltasql": at_least(2),
+        "plan: delta-rs / deltasql": at_least(10),
+    },
     # These were set from the first results, with room for noise: they guard against getting slower and are no goals.
     "spark_write": {"deltasql / Delta Spark": at_most(1.6)},
     "spark_write_small": {"deltasql / Delta Spark": at_most(0.7)},
